@@ -40,6 +40,11 @@ def _one(
             "-",
             measures.bare_sync(_SYNCS).percentiles(),
         ),
+        Finding(
+            f"the same, {TABLE_RUNS} times after the pause that is before each of the runs above",
+            "-",
+            measures.bare_sync(TABLE_RUNS, measures.PAUSE_SECONDS).table_row(),
+        ),
     ]
 
 

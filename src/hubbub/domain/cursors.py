@@ -115,8 +115,8 @@ class Pick(msgspec.Struct, frozen=True):
     """A message to hand out."""
 
     serial: int
-    deliveries: int
-    redelivered: bool
+    deliveries: int = 1
+    redelivered: bool = False
 
 
 class Lease(msgspec.Struct):
@@ -128,6 +128,7 @@ class Cursor:
     """State only; the owner of the channel drives it. Times are monotonic seconds."""
 
     __slots__ = (
+        "_counted",
         "_counts",
         "_next",
         "_returned",
@@ -166,6 +167,8 @@ class Cursor:
         self._counts = dict(record.counts)
         self._suspect = self.reserved
         """Up to here messages may have been handed out in an earlier life."""
+        self._counted = max(self._counts, default=0)
+        """Messages beyond this one were never handed out in this life."""
         self._next = floor + 1
         """Shared: the first message that nobody was handed in this life."""
         self._returned: list[int] = []
@@ -210,7 +213,11 @@ class Cursor:
                 self.leases[serial] = Lease(consumer, until)
         else:
             serials = self._choose_first(min(head, self.floor + MAX_AHEAD), limit, after)
-        return [self._count(serial) for serial in serials]
+        if not serials or serials[0] <= self._counted or serials[0] <= self._suspect:
+            return [self._count(serial) for serial in serials]
+        self._counted = serials[-1]
+        self._counts.update(dict.fromkeys(serials, 1))
+        return [*map(Pick, serials)]
 
     def _choose_first(self, last: int, limit: int, after: int) -> list[int]:
         serials: list[int] = []
@@ -241,6 +248,8 @@ class Cursor:
     def _count(self, serial: int) -> Pick:
         count = self._counts.get(serial, 0) + 1
         self._counts[serial] = count
+        if serial > self._counted:
+            self._counted = serial
         redelivered = count > 1 or serial <= self._suspect
         self.redeliveries += count > 1
         return Pick(serial, count, redelivered)
@@ -327,12 +336,12 @@ class Cursor:
         """Everything up to here is done, whatever it was."""
         if serial <= self.floor:
             return
-        passed = [s for s in self._counts if s <= serial]
-        for each in passed:
+        if self._counted <= serial:
+            self._counts.clear()
+            self.leases.clear()
+        for each in [s for s in self._counts if s <= serial]:
             del self._counts[each]
-        if self.leases:
-            for each in passed:
-                self.leases.pop(each, None)
+            self.leases.pop(each, None)
         self._returned = [s for s in self._returned if s > serial]
         if self.dead_lettering <= serial:
             self.dead_lettering = 0

@@ -241,14 +241,16 @@ class Fanout:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn: some slices, from one hub after the other."""
+        """One turn: some slices, from one hub after the other. Each has its share of the turn: what
+        a hub with a large audience left of it was one write, so that ten took ten turns."""
         budget = self._writes
+        share = max(LEAST_WRITES, budget // max(1, len(self._rotation)))
         began = self._clock.monotonic()
         try:
             while self._rotation and budget > 0:
                 delivery_queue = self._rotation.popleft()
                 try:
-                    budget -= self._serve(delivery_queue, budget)
+                    budget -= self._serve(delivery_queue, min(budget, share))
                 finally:  # also after a fault, which must not silence the others
                     delivery_queue.in_rotation = bool(delivery_queue.groups)
                     if delivery_queue.in_rotation:

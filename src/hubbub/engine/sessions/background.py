@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from hubbub.domain import notices
 from hubbub.domain.errors import HubbubError, Internal, Limited
@@ -13,7 +12,7 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import ServiceRequest, TopicRequest
 from hubbub.engine.hub import SessionState
-from hubbub.tasks import TaskSet, awaited
+from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
@@ -27,13 +26,15 @@ class BackgroundRequests(Generic[R]):
 
     subject = ""
     """What the requests are about, in words."""
+    given_up: type[TopicRequest | ServiceRequest]
+    """Requests that only wait, which end with the session."""
 
     def __init__(self, session: SessionState, tasks: TaskSet, limit: int) -> None:
         self._session = session
         self._tasks = tasks
         self._limit = limit
         self._under_way = 0
-        self._waiting = TaskSet(awaited)
+        self._waiting: set[asyncio.Task[None]] = set()
 
     def take(self, request: R) -> None:
         """Answer when the answer is there, in any order. Raises `InvalidToken`,
@@ -45,18 +46,18 @@ class BackgroundRequests(Generic[R]):
                 "wait for an answer"
             )
         self._under_way += 1
-        self._tasks.start(self._serve(request, self._session.identity))
+        task = self._tasks.start(self._serve(request, self._session.identity))
+        if isinstance(request, self.given_up):
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
 
     def close(self) -> None:
         """The session is gone: nobody waits any more. What changes something is not cut in half."""
-        self._waiting.cancel()
+        for task in self._waiting:
+            task.cancel()
 
     async def _answer(self, request: R, identity: Identity) -> Notice:
         raise NotImplementedError
-
-    async def _wait_for(self, work: Coroutine[Any, Any, Notice]) -> Notice:
-        """In a task of its own, which can be given up."""
-        return await self._waiting.start(work)
 
     async def _serve(self, request: R, identity: Identity) -> None:
         try:

@@ -16,6 +16,7 @@ class ServiceRequests(BackgroundRequests[ServiceRequest]):
     __slots__ = ("_services",)
 
     subject = "services"
+    given_up = requests.Call
 
     def __init__(
         self, session: SessionState, tasks: TaskSet, services: Services, limit: int
@@ -25,7 +26,7 @@ class ServiceRequests(BackgroundRequests[ServiceRequest]):
 
     async def _answer(self, request: ServiceRequest, identity: Identity) -> Notice:
         if isinstance(request, requests.Call):
-            return await self._wait_for(self._call(request, identity))
+            return await self._call(request, identity)
         session = self._session
         message_id = await self._services.submit(
             session.hub, identity, request, session.connection.technology, session.id

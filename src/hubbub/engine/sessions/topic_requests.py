@@ -21,6 +21,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
     __slots__ = ("_topics",)
 
     subject = "topics"
+    given_up = TopicGet
 
     def __init__(self, session: SessionState, tasks: TaskSet, topics: Topics) -> None:
         super().__init__(session, tasks, MAX_UNDER_WAY)
@@ -29,7 +30,7 @@ class TopicRequests(BackgroundRequests[TopicRequest]):
     async def _answer(self, request: TopicRequest, identity: Identity) -> Notice:
         if not isinstance(request, TopicGet):
             return await self._topics.answer(self._session.hub, identity, request)
-        notice = await self._wait_for(self._get(request, identity))
+        notice = await self._get(request, identity)
         self._session.check_identity()
         if principal_of(self._session.identity) != principal_of(identity):
             raise NotPermitted("the session became someone else while it waited; ask again")

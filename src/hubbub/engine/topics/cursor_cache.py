@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Coroutine, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from hubbub.domain.cursors import runs_of
@@ -144,7 +145,9 @@ class CursorCache:
             if known:
                 first = known[0].serial
                 if known is cursors.page:
-                    self._read_ahead(channel, cursors, serials[-1])
+                    self._read_ahead(channel, cursors)
+                if serials[-1] - serials[0] == len(serials) - 1:
+                    return dict(zip(serials, islice(known, serials[0] - first, None), strict=False))
                 return {s: known[s - first] for s in serials if s - first < len(known)}
         found: dict[int, Message] = {}
         room = PAGE_BYTES
@@ -162,15 +165,10 @@ class CursorCache:
                 break
         return found
 
-    def _read_ahead(self, channel: Channel, cursors: Cursors, served: int) -> None:
-        """Once half of the page was handed out, the store reads the next one meanwhile."""
+    def _read_ahead(self, channel: Channel, cursors: Cursors) -> None:
+        """The store reads the next page while this one is handed out."""
         last = cursors.page[-1].serial
-        if (
-            cursors.ahead is None
-            and last - served < len(cursors.page) // 2
-            and last < channel.head
-            and not cursors.known(last + 1)
-        ):
+        if cursors.ahead is None and last < channel.head and not cursors.known(last + 1):
             cursors.ahead = self._tasks.start(self._next_page(channel, last))
 
     async def _next_page(self, channel: Channel, after: int) -> Sequence[Message]:

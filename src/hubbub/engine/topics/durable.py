@@ -229,7 +229,9 @@ class DurableSubscriptions:
         expired = [
             serial
             for serial, message in found.items()
-            if message.attributes is not None and has_expired(message, wall)
+            if message.attributes is not None
+            and message.attributes.ttl is not None
+            and has_expired(message, wall)
         ]
         if expired:
             self._pass_expired(channel, subscription, expired)

@@ -139,7 +139,9 @@ def _add_latency(event: JournalEvent, message: Message) -> None:
 def _add_latencies(event: JournalEvent, messages: list[Message]) -> None:
     event.size = sum([len(each.payload) for each in messages])
     at = event.at
-    latencies = [max(at - (each.taken_at or each.published_at * 1000), 0) for each in messages]
+    latencies = [at - (each.taken_at or each.published_at * 1000) for each in messages]
+    if min(latencies) < 0:  # the clock was set back
+        latencies = [max(each, 0) for each in latencies]
     least, most = min(latencies), max(latencies)
     event.latency_sum = sum(latencies)
     event.latency_min, event.latency_max = least, most
@@ -157,9 +159,9 @@ def _is_run(articles: Sequence[Article]) -> bool:
     """Whether all of them are one run."""
     serials = [article.message.serial for article in articles]
     times = articles[0].deliveries
-    return serials == list(range(serials[0], serials[0] + len(serials))) and all(
-        article.deliveries == times for article in articles
-    )
+    return serials == list(range(serials[0], serials[0] + len(serials))) and not [
+        article for article in articles if article.deliveries != times
+    ]
 
 
 def _goes_on(before: Article, article: Article) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes, Message
@@ -89,41 +89,53 @@ def with_attributes(text: bytes, attributes: Attributes | None) -> bytes:
     return b"%b,%b" % (text[:-1], members)
 
 
-def article_json(article: Article) -> bytes:
-    """The text of a TopicArticle."""
+class _Article(Struct, gc=False):
+    """A TopicArticle without attributes."""
+
+    channel: str
+    event: str
+    payload: Payload
+    message_id: str = field(name="msgID")
+    timestamp: int = field(name="ts")
+    serial: str | UnsetType = field(name="channelSerial")
+    content_type: str | UnsetType = field(name="contentType")
+    publisher: str | UnsetType
+    deliveries: int
+    redelivered: bool
+
+
+def _article(article: Article) -> _Article | Raw:
+    """To be encoded with all others at once, which takes half as long as text put together here."""
     message, attributes = article.message, article.message.attributes
-    if message.content_type == JSON and (attributes is None or says_nothing(attributes)):
-        return b'%b{"json":%b},"msgID":%b,"ts":%d%b%b,"deliveries":%d,"redelivered":%b}' % (
-            _place(message.channel, message.event),
-            message.payload,
-            _encode(message.id),
-            message.published_at,
-            b',"channelSerial":"%d"' % message.serial if message.serial else b"",
-            _end(message.publisher)[:-1],
-            article.deliveries,
-            b"true" if article.redelivered else b"false",
-        )
-    return b'%b,"deliveries":%d,"redelivered":%b}' % (
-        message_json(article.message)[:-1],
+    payload, content_type = write_payload(message.payload, message.content_type)
+    plain = _Article(
+        message.channel,
+        message.event,
+        payload,
+        message.id,
+        message.published_at,
+        str(message.serial) if message.serial else UNSET,
+        UNSET if content_type is None else content_type,
+        UNSET if message.publisher is None else message.publisher,
         article.deliveries,
-        b"true" if article.redelivered else b"false",
+        article.redelivered,
     )
+    if attributes is None or says_nothing(attributes):
+        return plain
+    return Raw(with_attributes(_encode(plain), attributes))
 
 
 def articles_json(found: TopicArticles | TopicMessages) -> bytes:
     """The text of a TopicArticles."""
-    return b'{"answer":"%b","messages":[%b]}' % (
-        found.answer.encode(),
-        b",".join([article_json(each) for each in found.messages]),
-    )
+    return _encode({"answer": found.answer, "messages": _articles(found.messages)})
 
 
 def _messages(messages: Iterable[Message]) -> Raw:
     return Raw(b"[%b]" % b",".join([message_json(each) for each in messages]))
 
 
-def _articles(articles: Iterable[Article]) -> Raw:
-    return Raw(b"[%b]" % b",".join([article_json(each) for each in articles]))
+def _articles(articles: Iterable[Article]) -> list[_Article | Raw]:
+    return [_article(each) for each in articles]
 
 
 FASTER: dict[str, Convert] = {

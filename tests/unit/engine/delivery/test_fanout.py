@@ -18,6 +18,7 @@ from hubbub.engine.delivery.fanout import (
     LEAST_WRITES,
     PATIENCE_RESTS,
     RESTING_BYTES,
+    SLICE_BYTES,
     SLICE_SECONDS,
     SLICE_WRITES,
     DeliveryQueue,
@@ -177,6 +178,17 @@ async def test_a_hub_with_a_large_audience_does_not_make_another_wait() -> None:
     await turn()
     assert few[0].heard == b"quiet"
     assert sum(ear.writes for ear in crowd) <= 3 * SLICE_WRITES
+
+
+async def test_a_small_audience_behind_a_large_one_is_served_within_two_turns() -> None:
+    fanout = Fanout(Wire(), FakeClock())
+    crowd, few = [Ear() for _ in range(20 * SLICE_WRITES)], [Ear() for _ in range(10)]
+    data = b"x" * (SLICE_BYTES // SLICE_WRITES + 100)  # of which a slice leaves room for one write
+    fanout.send(group_of(crowd), data)
+    fanout.send(group_of(few), b"quiet")
+    await turn()
+    await turn()
+    assert [ear.heard for ear in few] == [b"quiet"] * len(few)
 
 
 async def test_hubs_take_turns_whatever_the_number_of_their_channels() -> None:
