@@ -119,6 +119,8 @@ async def test_stored_messages_of_an_erased_user_keep_their_serials_and_nothing_
     kept = msgspec.structs.replace(STORED, live_history=True, retain=True)
     hub = await start_hub(open_hub(rules=kept))
     url = "/v1/hubs/acme/channels/orders/messages"
+    durable = "/v1/hubs/acme/topics/orders/subscriptions/mine"
+    assert (await Caller(hub, hub.token("bob"))("PUT", durable, {})).status == 200
     for user, text in (("ann", "my address"), ("bob", "hello"), ("ann", "my number")):
         body = {
             "event": "said",
@@ -143,6 +145,10 @@ async def test_stored_messages_of_an_erased_user_keep_their_serials_and_nothing_
     nothing, hello = (None, {"json": None}), ("bob", {"json": {"text": "hello"}})
     found, text = await read()
     assert found == [nothing, hello, nothing], text
+    due = await Caller(hub, hub.token("bob"))("POST", f"{durable}/get?limit=10")
+    assert [each["payload"] for each in due.json["messages"]] == [each for _, each in found], (
+        due.text
+    )
     threads = await Caller(hub, hub.token("bob"))("GET", "/v1/hubs/acme/channels/orders/threads")
     assert [each["conversationID"] for each in threads.json["threads"]] == ["bob"]
     channel = hub.server.owner.channels.use("acme", "orders")

@@ -37,7 +37,7 @@ class Eraser:
         if channel.history is not None:
             channel.history.replace(lambda message: _without(message, user))
         if channel.cursors is not None:
-            channel.cursors.page, channel.cursors.ahead = (), None
+            channel.cursors.forget_messages()
         if channel.retained is not None and channel.retained.publisher == user:
             await self._retained.clear(channel)
         return erased

@@ -113,6 +113,12 @@ class Cursors:
         while len(tail) > _TAIL_MESSAGES or (self._tail_bytes > _TAIL_BYTES and len(tail) > 1):
             self._tail_bytes -= len(tail.popleft().payload)
 
+    def forget_messages(self) -> None:
+        """They are read from the store again, where some may have changed."""
+        self.tail.clear()
+        self._tail_bytes = 0
+        self.page, self.ahead = (), None
+
 
 def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
     """A channel that had no message when it was subscribed to, or that was deleted since, counts
