@@ -32,6 +32,7 @@ from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.filters import filters_of
+from hubbub.gateways.handshake import note_header
 from hubbub.gateways.http import Prepared, Request, Target, error_shape
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
@@ -86,6 +87,7 @@ class HubApi:
         """Raises `NotFound` for paths that are not here."""
         segments, method = target.segments, request.method
         hub = self._node.visit(segments[2])
+        exchange.extra_headers += note_header(self._node.note_about(hub))
         rest = segments[3:]
         if len(rest) == 3 and rest[0] == "channels":
             channel, what = rest[1], rest[2]
@@ -155,7 +157,7 @@ class HubApi:
             push_options=push_options(request.headers),
         )
         token, key = security_token(request.headers), idempotency_key(request.headers)
-        if b"origin" not in request.headers and token is None and key is None:
+        if not exchange.extra_headers and token is None and key is None:
             request.head.memo = order
         self._carry_out(order, hub, identity, request, exchange, token, key)
 
