@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import time
 import zlib
 from pathlib import Path
@@ -291,7 +292,8 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
 ) -> None:
     hub = await start_hub(
         open_hub(rules=STORED, callback_addresses="loopback"),
-        webhooks__retries=2, webhooks__firstRetry=0.01, webhooks__breakerFailures=1000, **QUIET,
+        webhooks__retries=2, webhooks__firstRetry=0.01, webhooks__breakerFailures=1000,
+        channel__lagSeries=1, channel__lagInterval=0.05, **QUIET,
     )  # fmt: skip
     websub = WebSub(hub, "/v1/hubs/acme/websub")
     async with Callbacks() as callbacks:
@@ -306,13 +308,21 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
         async def dead() -> bool:
             return (await node.webhooks.describe(place, webhook.id)).dead_letters == 1
 
+        async def shown() -> bool:
+            """The number of dead letters among the metrics is the one that it has."""
+            number = (await node.webhooks.describe(place, webhook.id)).dead_letters
+            told = rf"^hubbub_subscription_dead_letters{{.*}} {number}\.0$"
+            return re.search(told, await hub.metrics(), re.MULTILINE) is not None
+
         await eventually(dead)
+        await eventually(shown)
         assert len(callbacks.messages) == 3
         assert "hubbub_webhook_failed_seconds_count" in await hub.metrics()
         assert hub.server.driver.counters["acme"].failed.count == 3
         callbacks.respond = confirm
         assert await node.webhooks.replay(place, webhook.id) == (1, 0)
         assert (await node.webhooks.describe(place, webhook.id)).dead_letters == 0
+        await eventually(shown)
 
     def attempts(events: list[JournalEvent]) -> list[JournalEvent]:
         return [each for each in events if each.kind == WEBHOOK_ATTEMPT]
