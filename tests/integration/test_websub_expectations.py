@@ -65,6 +65,33 @@ async def test_the_content_type_arrives_exactly_as_it_was_given(
     assert (told.headers["content-type"], told.body) == (content_type, body)
 
 
+@shared
+@pytest.mark.parametrize("form", ["channels", "topics"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("application/json; charset=utf-8", None),
+        ("application/feed+json; profile=x", None),
+        ("Text/HTML; Charset=UTF-8", None),
+        ("application/json", None),
+        ("application/x-www-form-urlencoded", "text/plain"),  # what curl sends unasked
+    ],
+)
+async def test_the_content_type_of_any_publisher_over_http_arrives_as_it_was_given(
+    demo: RunningHub, form: str, given: str, expected: str | None
+) -> None:
+    websub = WebSub(demo)
+    async with Callbacks() as callbacks:
+        await websub.active(callbacks, websub.own("spelt"))
+        headers = {"Content-Type": given}
+        url = f"/v1/hubs/demo/{form}/spelt/messages"
+        for _ in range(2):  # the second time by the short way
+            async with demo.http.post(url, data=b"{}", headers=headers) as answer:
+                assert answer.status == 200, await answer.text()
+            told = await callbacks.next()
+            assert told.headers["content-type"] == (expected or given)
+
+
 class Site(Callbacks):
     """A web site with pages of its own."""
 

@@ -18,7 +18,7 @@ from hubbub.domain.envelope_headers import (
 )
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotFound
 from hubbub.domain.messages import Attributes
-from hubbub.domain.payloads import parse_payload
+from hubbub.domain.payloads import as_spelt, parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.domain.rules import HubConfiguration
@@ -143,17 +143,18 @@ class HubApi:
         """The body is the payload; the query says the rest."""
         identity = require_identity(request, target, hub, self._node)
         check_header_names(request.headers, _HEADERS, _PARAMETERS)
+        content_type = request.header(b"content-type")
         order = _Order(
             hub=hub.name,
             channel=channel,
             event=check_event_name(target.first("event") or ""),
-            content_type=request.header(b"content-type"),
+            content_type=content_type,
             store=flag(target.first("store"), "store"),
             retain=flag(target.first("retain"), "retain"),
             push=flag(target.first("push"), "push"),
             transient=flag(target.first("transient"), "transient"),
             topic_key=topic_key_of(request),
-            attributes=self._node.envelope_of(request.headers),
+            attributes=as_spelt(self._node.envelope_of(request.headers), content_type),
             push_options=push_options(request.headers),
         )
         token, key = security_token(request.headers), idempotency_key(request.headers)
