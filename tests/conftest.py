@@ -80,6 +80,14 @@ def pytest_timeout_cancel_timer() -> None:
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """For the sake of debuggers, pytest and pytest-timeout take the time limit off a test that
+    failed. What it leaves behind may wait for ever."""
+    if isinstance(node, pytest.Item):
+        time_limits.end_when_late(node.config, time_limits.seconds_of(node))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """At the end of what people read: failures that a repetition hid, and what was not tested."""
     for report in terminalreporter.stats.get("rerun", ()):

@@ -27,9 +27,12 @@ _MARK = "PYTEST_RUN_MARK"
 def cancel_when_late(item: pytest.Item) -> None:
     """Give a test that is a coroutine its time limit: that of its marker, or everybody's."""
     if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.obj):
-        marker = item.get_closest_marker("timeout")
-        seconds = float(marker.args[0] if marker else item.config.getini("timeout"))
-        item.obj = _limited(item.obj, seconds)
+        item.obj = _limited(item.obj, seconds_of(item))
+
+
+def seconds_of(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0] if marker else item.config.getini("timeout"))
 
 
 def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[..., Any]:

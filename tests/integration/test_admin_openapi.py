@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ from hubbub.gateways.admin import (
     topic_routes,
 )
 from hubbub.gateways.admin.routes import Access
+from hubbub.gateways.admin.shapes import ErrorInfo
 from hubbub.gateways.admin.table import ROUTES
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.json.payloads import Payload
 from hubbub.protocols.json.structs import json_type
 from hubbub.protocols.mapping import descriptor
+
+ROOT = Path(__file__).parents[2]
 
 # It would revoke the very token that the test uses; a stream has no end, and a trace listens for
 # as long as it is told to.
@@ -108,6 +112,19 @@ def test_payloads_and_webhooks_are_described_as_they_are_spoken() -> None:
 
 def names(struct: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(struct)}
+
+
+def test_all_details_of_errors_are_described() -> None:
+    """Those that the hub sets somewhere."""
+    sources = [file.read_text() for file in (ROOT / "src" / "hubbub").rglob("*.py")]
+    found = {name for text in sources for name in re.findall(r"""details\["(\w+)"\]""", text)}
+    found |= {
+        name
+        for text in sources
+        for each in re.findall(r"details \|= \{([^}]*)\}", text)
+        for name in re.findall(r'"(\w+)":', each)
+    }
+    assert {"at", "opIndex", "version"} <= found <= set(ErrorInfo.__struct_encode_fields__)
 
 
 async def schemathesis(hub: RunningHub, folder: Path, *options: str) -> str:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
+import msgspec
 import pytest
 
 from harness.admin import HUB, admin_of, client_of, service_of
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.rules import ChannelSettings, HubSettings, Rules, Setting
 from hubbub.domain.stored_settings import encode_setting
+from hubbub.engine.limits import EngineLimits
 from hubbub.ports.storage.settings import SettingsEntry
+from hubbub.server import wiring
+from hubbub.server.settings import Settings
 
 PRIVATE = {"allowAnonymous": False}
 
@@ -341,3 +345,22 @@ async def test_a_change_that_nobody_told_of_is_found_by_reading_again(
     await hub.server.reread()
     lost = await socket.find("Unsubscribe")
     assert "room:1" in [failure["channel"] for failure in lost["failures"]]
+
+
+@pytest.mark.spec("ADMIN-04")
+async def test_settings_are_read_again_from_time_to_time(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert EngineLimits().settings_reread_seconds == 60
+    made = wiring.engine_limits
+
+    def impatient(settings: Settings) -> EngineLimits:
+        return msgspec.structs.replace(made(settings), settings_reread_seconds=0.05)
+
+    monkeypatch.setattr(wiring, "engine_limits", impatient)
+    hub = await start_hub()
+    socket = await hub.socket(token=hub.token("ann"))
+    await socket.subscribe("room:1")
+    closed = SettingsEntry("rules", "acme", "default", encode_setting(Rules()))
+    await hub.server.store.put_settings([closed])
+    assert (await socket.find("Unsubscribe"))["failures"][0]["channel"] == "room:1"

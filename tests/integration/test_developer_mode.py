@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.invoking import at, invoke
 from harness.raw import HANDSHAKE, RawConnection
-from harness.running_hub import RunningHub
+from harness.running_hub import RunningHub, StartHub
 from hubbub.server.settings import SettingsError, developer_settings, load
 from hubbub.server.wiring import Server
 
 
 def keys(tmp_path: Path, **more: object) -> dict[str, object]:
     return {"listener.port": 0, "storage.path": str(tmp_path / "data"), **more}
+
+
+@asynccontextmanager
+async def developer_hub(tmp_path: Path) -> AsyncIterator[RunningHub]:
+    server = Server(developer_settings(load(None, {}, keys(tmp_path))))
+    await server.start()
+    running = RunningHub(server)
+    try:
+        yield running
+    finally:
+        await running.close()
 
 
 @pytest.mark.spec("OPS-02", "OPS-04")
@@ -30,19 +44,15 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(
 ) -> None:
     """The same data folder, later started for real, has no demo hub and no echo. A hub that was
     mistyped is said in the log."""
-    settings = developer_settings(load(None, {}, keys(tmp_path)))
-    server = Server(settings)
-    await server.start()
-    running = RunningHub(server)
-    socket = await running.socket("demo")
-    await socket.subscribe("room:1")
-    assert (await socket.publish("room:1", {"json": 1}))["success"]
-    fresh = await running.socket("made-by-use")
-    assert (await fresh.publish("a", {"json": 1}))["success"]
+    async with developer_hub(tmp_path) as running:
+        socket = await running.socket("demo")
+        await socket.subscribe("room:1")
+        assert (await socket.publish("room:1", {"json": 1}))["success"]
+        fresh = await running.socket("made-by-use")
+        assert (await fresh.publish("a", {"json": 1}))["success"]
     told = "hub 'made-by-use' came into being by use: nobody declared it (declared are 'demo')"
     assert [record.levelname for record in caplog.records if told in record.message] == ["WARNING"]
     assert "hub 'demo' came" not in caplog.text
-    await running.close()
 
     server = Server(load(None, {}, keys(tmp_path)))
     await server.start()
@@ -55,6 +65,44 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(
         async with running.http.post(path, data="x", headers=headers) as answer:
             assert answer.status == 404
     await running.close()
+
+
+@pytest.mark.spec("OPS-02", "UI-03")
+@pytest.mark.parametrize(
+    "command", [("publish", "news", "x"), ("history", "news"), ("put", "orders", "x"), ("topics",)]
+)
+async def test_whoever_mistypes_a_hub_is_told_on_the_command_line(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    async with developer_hub(tmp_path) as running:
+        told = await invoke(*command, **at(running, name="dmeo"))
+        assert told.code == 0, told.err
+        assert "note: nobody declared the hub 'dmeo'" in told.err
+        assert "nobody declared" not in (await invoke(*command, **at(running, name="demo"))).err
+
+
+@pytest.mark.spec("OPS-02")
+async def test_answers_of_a_hub_that_was_made_by_use_say_so(tmp_path: Path) -> None:
+    note = "nobody declared the hub 'dm%C3%A9o': it came into being by use"
+    async with developer_hub(tmp_path) as running:
+        for hub, wanted in (("dm%C3%A9o", note), ("demo", None)):
+            path = f"/v1/hubs/{hub}"
+            for _ in range(2):  # the second time by the short way, if there is one
+                async with running.http.post(f"{path}/channels/a/messages", data="x") as answer:
+                    assert (answer.status, answer.headers.get("Hubbub-Note")) == (200, wanted)
+            async with running.http.get(f"{path}/events?channel=a") as stream:
+                assert stream.headers.get("Hubbub-Note") == wanted
+            response = (await running.socket(hub)).connection.response
+            assert response is not None
+            assert response.headers.get("Hubbub-Note") == wanted
+
+
+@pytest.mark.spec("OPS-02", "SEC-01")
+async def test_strangers_do_not_learn_which_hubs_are_declared(start_hub: StartHub) -> None:
+    """Where hubs come into being by use and want tokens."""
+    running = await start_hub(engine__allowDynamicHubs=True)
+    async with running.http.post("/v1/hubs/guess/channels/a/messages", data="x") as answer:
+        assert (answer.status, answer.headers.get("Hubbub-Note")) == (401, None)
 
 
 @pytest.mark.spec("OPS-02")
@@ -100,9 +148,11 @@ async def test_developer_mode_serves_no_page_that_gave_its_own_name_this_address
     tmp_path: Path,
 ) -> None:
     """DNS rebinding, over HTTP and WebSocket."""
-    server = Server(developer_settings(load(None, {}, keys(tmp_path))))
-    await server.start()
-    running = RunningHub(server)
+    async with developer_hub(tmp_path) as running:
+        await _check_hosts(running)
+
+
+async def _check_hosts(running: RunningHub) -> None:
     for host in (*OWN, *FOREIGN):
         for line, headers, right in (
             ("GET /v1/hubs/demo/channels/news/messages", (), 200),
@@ -115,4 +165,3 @@ async def test_developer_mode_serves_no_page_that_gave_its_own_name_this_address
                 client.send("\r\n".join(lines).encode("latin-1"))
                 status = (await client.response()).status
             assert status == (right if host in OWN else 403), (line, host)
-    await running.close()

@@ -173,7 +173,8 @@ async def test_what_a_limit_drops_is_counted_and_can_be_seen(start_hub: StartHub
         return bool((await topic.state("slow")).json["missed"] == 4)
 
     await soon(all_but_two_are_missed)
-    assert texts(await topic.get("slow", limit=9)) == ["e", "f"]
+    for _ in range(2):
+        assert texts(await topic.get("slow", limit=9)) == ["e", "f"]
     path = f"{HUB}/channels/dropping:a/subscriptions/u:ann"
     slow = (await admin_of(hub)("GET", f"{path}/slow")).json
     assert (slow["missed"], slow["lag"], slow["floor"], slow["head"]) == (4, 2, "4", "6")
@@ -191,8 +192,9 @@ async def test_what_a_limit_drops_is_counted_and_can_be_seen(start_hub: StartHub
     assert found["hubbub_topic_lag_largest"] == 2
     assert found["hubbub_subscription_lag/slow"] == 2
     assert "hubbub_subscription_lag/quick" not in found
-    for name in ("unacknowledged", "redeliveries", "dead_letters"):
-        assert f"hubbub_subscription_{name}/slow" in found
+    assert found["hubbub_subscription_unacknowledged/slow"] == 2
+    assert found["hubbub_subscription_redeliveries/slow"] == 2
+    assert found["hubbub_subscription_dead_letters/slow"] == 0
 
 
 @pytest.mark.spec("ADMIN-05")

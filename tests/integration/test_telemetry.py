@@ -102,6 +102,14 @@ async def test_counters_are_right_after_known_traffic(start_hub: StartHub) -> No
     assert found["hubbub_subscriptions", "acme"] == 3
 
 
+@pytest.mark.spec("ADMIN-05")
+async def test_the_page_shows_how_many_messages_wait_for_the_store(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(hub.server.owner), "waiting_writes", lambda owner: 3)
+    assert (await metrics_of(hub))["hubbub_waiting_writes", ""] == 3
+
+
 @pytest.mark.spec("ADMIN-05", "OPS-03")
 async def test_names_of_hubs_cannot_break_the_page(start_hub: StartHub) -> None:
     name = 'quo"te\\back{slash}'

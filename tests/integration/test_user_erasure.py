@@ -91,8 +91,8 @@ async def test_a_service_gives_a_channel_that_lost_its_owner_to_a_user(stage: St
 async def test_durable_subscriptions_webhooks_and_sessions_of_a_user_go_with_a_proof(
     start_hub: StartHub,
 ) -> None:
-    settings = open_hub(rules=STORED, callback_addresses="loopback")
-    hub = await start_hub(settings)
+    rules = msgspec.structs.replace(STORED, presence=True)
+    hub = await start_hub(open_hub(rules=rules, callback_addresses="loopback"))
     path = "/v1/admin/hubs/acme/users/ann"
     for user in ("ann", "bob"):
         caller = Caller(hub, hub.token(user))
@@ -100,11 +100,18 @@ async def test_durable_subscriptions_webhooks_and_sessions_of_a_user_go_with_a_p
         assert made.status in (200, 201), made.text
         callback = {"channel": "orders", "callback": f"http://127.0.0.1:9/{user}"}
         assert (await caller("POST", "/v1/hubs/acme/webhooks", callback)).status == 201
-    socket = await hub.socket(token=hub.token("ann"))
+    token = hub.token("ann")
+    socket = await hub.socket(token=token)
+    await socket.subscribe("orders")
+    present = "/v1/hubs/acme/channels/orders/presence"
+    bob = Caller(hub, hub.token("bob"))
+    assert [each["userID"] for each in (await bob("GET", present)).json["presence"]] == ["ann"]
     answer = (await admin_of(hub)("DELETE", f"{path}?revoke=true")).json
     counts = {name: count for name, count in answer.items() if count}
     assert counts == {"durableSubscriptions": 1, "webhooks": 1, "sessions": 1}
     assert (await socket.closed())[0] == 4411
+    assert (await bob("GET", present)).json["presence"] == []
+    assert (await Caller(hub, token)("GET", present)).status == 401
     store = hub.server.store
     assert {each.owner for each in await store.read_webhooks("acme")} == {"u:bob"}
     assert [each.name for each in await store.read_cursors("acme", owner="u:bob")] == ["mine"]

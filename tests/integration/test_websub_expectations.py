@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import time
 import zlib
 from pathlib import Path
@@ -62,6 +63,33 @@ async def test_the_content_type_arrives_exactly_as_it_was_given(
         assert status == 202, text
         told = await callbacks.next()
     assert (told.headers["content-type"], told.body) == (content_type, body)
+
+
+@shared
+@pytest.mark.parametrize("form", ["channels", "topics"])
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("application/json; charset=utf-8", None),
+        ("application/feed+json; profile=x", None),
+        ("Text/HTML; Charset=UTF-8", None),
+        ("application/json", None),
+        ("application/x-www-form-urlencoded", "text/plain"),  # what curl sends unasked
+    ],
+)
+async def test_the_content_type_of_any_publisher_over_http_arrives_as_it_was_given(
+    demo: RunningHub, form: str, given: str, expected: str | None
+) -> None:
+    websub = WebSub(demo)
+    async with Callbacks() as callbacks:
+        await websub.active(callbacks, websub.own("spelt"))
+        headers = {"Content-Type": given}
+        url = f"/v1/hubs/demo/{form}/spelt/messages"
+        for _ in range(2):  # the second time by the short way
+            async with demo.http.post(url, data=b"{}", headers=headers) as answer:
+                assert answer.status == 200, await answer.text()
+            told = await callbacks.next()
+            assert told.headers["content-type"] == (expected or given)
 
 
 class Site(Callbacks):
@@ -291,7 +319,8 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
 ) -> None:
     hub = await start_hub(
         open_hub(rules=STORED, callback_addresses="loopback"),
-        webhooks__retries=2, webhooks__firstRetry=0.01, webhooks__breakerFailures=1000, **QUIET,
+        webhooks__retries=2, webhooks__firstRetry=0.01, webhooks__breakerFailures=1000,
+        channel__lagSeries=1, channel__lagInterval=0.05, **QUIET,
     )  # fmt: skip
     websub = WebSub(hub, "/v1/hubs/acme/websub")
     async with Callbacks() as callbacks:
@@ -306,13 +335,21 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
         async def dead() -> bool:
             return (await node.webhooks.describe(place, webhook.id)).dead_letters == 1
 
+        async def shown() -> bool:
+            """The number of dead letters among the metrics is the one that it has."""
+            number = (await node.webhooks.describe(place, webhook.id)).dead_letters
+            told = rf"^hubbub_subscription_dead_letters{{.*}} {number}\.0$"
+            return re.search(told, await hub.metrics(), re.MULTILINE) is not None
+
         await eventually(dead)
+        await eventually(shown)
         assert len(callbacks.messages) == 3
         assert "hubbub_webhook_failed_seconds_count" in await hub.metrics()
         assert hub.server.driver.counters["acme"].failed.count == 3
         callbacks.respond = confirm
         assert await node.webhooks.replay(place, webhook.id) == (1, 0)
         assert (await node.webhooks.describe(place, webhook.id)).dead_letters == 0
+        await eventually(shown)
 
     def attempts(events: list[JournalEvent]) -> list[JournalEvent]:
         return [each for each in events if each.kind == WEBHOOK_ATTEMPT]

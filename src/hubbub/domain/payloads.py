@@ -236,6 +236,14 @@ def _plain_content_type(content_type: str) -> str:
     return main if is_text(main) else content_type.strip() or BINARY
 
 
+def as_spelt(attributes: Attributes | None, content_type: str | None) -> Attributes | None:
+    """The attributes of a message whose body `parse_payload` reads, with the spelling of its
+    content type. Raises `InvalidPayload`."""
+    if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
+        return attributes
+    return with_media_type(attributes, _plain_content_type(content_type), content_type)
+
+
 def with_media_type(
     attributes: Attributes | None, content_type: str, given: str | None
 ) -> Attributes | None:

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Collection, Coroutine, Mapping
 from math import inf
 from typing import Any
+from urllib.parse import quote
 
 from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import (
@@ -243,11 +244,18 @@ class Node:
                 declared = ", ".join(map(repr, self.directory.names()[:10])) or "none"
                 logger.warning(
                     "hub %r came into being by use: nobody declared it (declared are %s); if that "
-                    "was a slip of the pen, nothing of it stays once it is left",
+                    "was a slip of the pen, `hubbub hubs delete` removes what was stored in it",
                     name,
                     declared,
                 )
         return hub
+
+    def note_about(self, hub: Hub) -> str | None:
+        """What callers at the door of an open hub are told that came into being by use: its name
+        may be a slip of the pen."""
+        if hub.name in self.directory or not hub.configuration.settings.allow_anonymous:
+            return None
+        return f"nobody declared the hub {quote(hub.name)!r}: it came into being by use"
 
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Beside what the caller does, until the node stops."""

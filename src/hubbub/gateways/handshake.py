@@ -71,7 +71,15 @@ def _none_spoken(offered: Sequence[str], spoken: Sequence[str]) -> BadRequest:
     )
 
 
-def switching(key: str, subprotocol: str | None, extension: str | None) -> bytes:
+def note_header(note: str | None) -> bytes:
+    """A header line with a remark for people; empty where there is none."""
+    return f"Hubbub-Note: {note}\r\n".encode() if note is not None else b""
+
+
+def switching(
+    key: str, subprotocol: str | None, extension: str | None, headers: bytes = b""
+) -> bytes:
+    """`headers`: complete lines."""
     lines = [
         "HTTP/1.1 101 Switching Protocols",
         "Upgrade: websocket",
@@ -82,4 +90,4 @@ def switching(key: str, subprotocol: str | None, extension: str | None) -> bytes
         lines.append(f"Sec-WebSocket-Protocol: {subprotocol}")
     if extension is not None:
         lines.append(f"Sec-WebSocket-Extensions: {extension}")
-    return "\r\n".join([*lines, "", ""]).encode()
+    return "\r\n".join([*lines, ""]).encode() + headers + b"\r\n"

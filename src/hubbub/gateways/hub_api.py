@@ -18,7 +18,7 @@ from hubbub.domain.envelope_headers import (
 )
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotFound
 from hubbub.domain.messages import Attributes
-from hubbub.domain.payloads import parse_payload
+from hubbub.domain.payloads import as_spelt, parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, PublishItem
 from hubbub.domain.rules import HubConfiguration
@@ -32,6 +32,7 @@ from hubbub.gateways.credentials import recognize, require_identity
 from hubbub.gateways.documents_api import DocumentsApi
 from hubbub.gateways.exchange import Exchange
 from hubbub.gateways.filters import filters_of
+from hubbub.gateways.handshake import note_header
 from hubbub.gateways.http import Prepared, Request, Target, error_shape
 from hubbub.gateways.notifications_api import NotificationsApi
 from hubbub.gateways.services_api import ServicesApi
@@ -86,6 +87,7 @@ class HubApi:
         """Raises `NotFound` for paths that are not here."""
         segments, method = target.segments, request.method
         hub = self._node.visit(segments[2])
+        exchange.extra_headers += note_header(self._node.note_about(hub))
         rest = segments[3:]
         if len(rest) == 3 and rest[0] == "channels":
             channel, what = rest[1], rest[2]
@@ -141,21 +143,22 @@ class HubApi:
         """The body is the payload; the query says the rest."""
         identity = require_identity(request, target, hub, self._node)
         check_header_names(request.headers, _HEADERS, _PARAMETERS)
+        content_type = request.header(b"content-type")
         order = _Order(
             hub=hub.name,
             channel=channel,
             event=check_event_name(target.first("event") or ""),
-            content_type=request.header(b"content-type"),
+            content_type=content_type,
             store=flag(target.first("store"), "store"),
             retain=flag(target.first("retain"), "retain"),
             push=flag(target.first("push"), "push"),
             transient=flag(target.first("transient"), "transient"),
             topic_key=topic_key_of(request),
-            attributes=self._node.envelope_of(request.headers),
+            attributes=as_spelt(self._node.envelope_of(request.headers), content_type),
             push_options=push_options(request.headers),
         )
         token, key = security_token(request.headers), idempotency_key(request.headers)
-        if b"origin" not in request.headers and token is None and key is None:
+        if not exchange.extra_headers and token is None and key is None:
             request.head.memo = order
         self._carry_out(order, hub, identity, request, exchange, token, key)
 

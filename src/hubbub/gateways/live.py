@@ -23,6 +23,7 @@ from hubbub.gateways.handshake import (
     checked_key,
     negotiate_codec,
     negotiate_plain_codec,
+    note_header,
     switching,
 )
 from hubbub.gateways.http import Request, Target
@@ -88,7 +89,7 @@ class LiveDoor:
     ) -> None:
         """Answer the handshake; `rest` came behind it."""
         codec = negotiate_codec(request, target.segments[2])
-        socket = self._shake_hands(request, connection, codec)
+        socket = self._shake_hands(request, connection, codec, self._note(target.segments[2]))
         self._begin(request, target, socket)
         if rest:
             socket.data_received(rest)
@@ -110,13 +111,13 @@ class LiveDoor:
             socket.data_received(rest)
 
     def _shake_hands(
-        self, request: Request, connection: HttpConnection, codec: Codec
+        self, request: Request, connection: HttpConnection, codec: Codec, headers: bytes = b""
     ) -> WebSocketConnection:
         key = checked_key(request)
         self.admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
         chosen = codec.subprotocol if codec.subprotocol in offered_subprotocols(request) else None
-        connection.transport.write(switching(key, chosen, extension))
+        connection.transport.write(switching(key, chosen, extension, headers))
         socket = WebSocketConnection(
             connection.transport,
             encoder_for(codec, deflate),
@@ -138,6 +139,12 @@ class LiveDoor:
         reader = FrameReader(_ECHO_BYTES, deflate)
         connection.hand_over(echoing := EchoConnection(connection.transport, reader))
         echoing.data_received(rest)
+
+    def _note(self, name: str) -> bytes:
+        try:
+            return note_header(self._node.note_about(self._node.visit(name)))
+        except HubbubError:
+            return b""
 
     def _begin(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
         """From here on the client can read why it is refused, which browsers hide otherwise."""
@@ -163,6 +170,7 @@ class LiveDoor:
                 "name at least one channel or pattern: ?channel=…&channel=…, ?pattern=room:*"
             )
         hub = self._node.visit(target.segments[2])
+        exchange.extra_headers += note_header(self._node.note_about(hub))
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
         tokens = target.all("channelToken")

@@ -17,7 +17,7 @@ from hubbub.domain.envelope_headers import (
 from hubbub.domain.errors import GoingAway, Malformed
 from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
-from hubbub.domain.payloads import parse_payload
+from hubbub.domain.payloads import as_spelt, parse_payload
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import (
     Producer,
@@ -152,9 +152,8 @@ class TopicsApi:
             (SECURITY_HEADER, TOPIC_KEY_HEADER),
             PutQuery.__struct_encode_fields__,
         )
-        payload, content_type = parse_payload(
-            call.request.body, call.request.header(b"content-type")
-        )
+        given = call.request.header(b"content-type")
+        payload, content_type = parse_payload(call.request.body, given)
         item = PublishItem(
             topic,
             check_event_name(query.event),
@@ -163,7 +162,7 @@ class TopicsApi:
             store=True,
             producer=_producer(query),
             topic_key=topic_key_of(call.request),
-            attributes=self._node.envelope_of(call.request.headers),
+            attributes=as_spelt(self._node.envelope_of(call.request.headers), given),
             security_token=security_token(call.request.headers),
         )
         message_id, outcome = await self._guess(

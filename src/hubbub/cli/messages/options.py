@@ -4,6 +4,7 @@ certificates to trust."""
 from __future__ import annotations
 
 import functools
+import logging
 import ssl
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -78,6 +79,17 @@ def trust_options(command: Callable[..., None]) -> Callable[..., None]:
     return _ca_file(_insecure(with_trust))
 
 
+class _Notes(logging.Handler):
+    """Shows what hubs remark."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = f"note: {record.getMessage()}; another one is given with --hub or HUBBUB_HUB"
+        click.echo(click.style(text, dim=True), err=True)
+
+
+_notes = _Notes()
+
+
 def hub_options(
     command: Callable[..., Coroutine[Any, Any, None] | None],
 ) -> Callable[..., None]:
@@ -93,6 +105,7 @@ def hub_options(
             given = msgspec.structs.replace(options or Options(), tls=tls)
             return connect(url, hub=hub, token=token, options=given)
 
+        logging.getLogger("hubbub.client.notes").addHandler(_notes)
         with clear_failures():
             work = command(make, **arguments)
             if work is not None:

@@ -99,6 +99,12 @@ class Link:
         """The largest message that the hub takes; 0: unknown."""
 
     @property
+    def note(self) -> str | None:
+        """A remark of the hub about the connection, for people."""
+        answer = self._socket.response
+        return answer.headers.get("Hubbub-Note") if answer is not None else None
+
+    @property
     def is_open(self) -> bool:
         return self._socket.state is State.OPEN
 

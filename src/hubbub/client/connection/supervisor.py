@@ -41,6 +41,8 @@ from hubbub.domain.notices import Notice, SessionInfo
 from hubbub.domain.requests import Close, Request
 
 logger = logging.getLogger("hubbub.client")
+notes = logging.getLogger("hubbub.client.notes")
+"""What a hub remarks to people, such as that its name may be a slip of the pen."""
 
 CLOSE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 25.0
@@ -138,6 +140,8 @@ class Supervisor:
             async with asyncio.timeout(state.options.connect_timeout):
                 token = None if key else await state.proof.token()
                 link = await open_link(self._url, self._codec, token=token, tls=self._tls())
+                if link.note is not None:
+                    notes.warning(link.note)
                 conversation = Conversation(link, state)
                 restored = await establish(conversation, state, key)
             await subscribe_pending(conversation, state)

@@ -32,11 +32,11 @@ _MAX_VALIDATOR_CHARS = 500
 _MOST_REMEMBERED = 10_000
 _ACCEPT = "*/*"
 _FOR_GOOD = ("refused_address", "too_large")
+"""Failures that another try does not heal."""
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_REDIRECTS = 5
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
 """Of zlib, by coding; some servers send `deflate` without its header."""
-"""Failures that another try does not heal."""
 
 Publish = Callable[[str, str, bytes, str], Awaitable[object]]
 """Puts body and content type into a hub's channel."""

@@ -31,13 +31,22 @@ class Shape(
 
 class ErrorInfo(Shape, frozen=True):
     """`code` is stable; `retry`: the same request may work later; `retryAfter`: in so many seconds,
-    where that is known; `position`: the character of a text, counted from 0, that is wrong."""
+    where that is known. The others are details of single codes. `position`: the character of a
+    text, counted from 0, that is wrong; `at`: the place in a filter; `opIndex`: the operation of a
+    JSON Patch that failed, and `reason`, why; `version`, `epoch`: where the document stands;
+    `status`: the one that a command answers."""
 
     code: str
     message: str
     retry: bool
     retry_after: float | None = None
     position: int | None = None
+    at: str | None = None
+    op_index: int | None = None
+    reason: str | None = None
+    version: int | None = None
+    epoch: str | None = None
+    status: int | None = None
 
 
 class Error(Shape, frozen=True):
