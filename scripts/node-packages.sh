@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what tests run in Node, where npm is there: push services, and the transport of the JavaScript client of 2012; and
-# Deno and Bun, in which the JavaScript SDK is tested as well.
+# Deno, Bun, workerd and Node 20 with `ws`, in which the JavaScript SDK is tested as well.
 set -eu
 cd "$(dirname "$0")/../tests"
 for folder in push_services socket_io_client runtimes; do

@@ -222,6 +222,7 @@ def _tick_cost(context: Any, server: Hubbub, effort: Effort) -> list[Finding]:
     page.goto(address(server))
     page.locator(".link-state.live").wait_for()
     page.get_by_role("table", name="Nodes").wait_for()
+    page.wait_for_load_state("networkidle")  # the series of the hub would take the place of ticks
     for _ in range(_FULL):
         ticks.tick()
     page.locator("canvas").nth(2).wait_for()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from itertools import islice
 from random import Random
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.administration.lists import (
     ListChannels,
     ListSessions,
+    Ranked,
     channel_page,
     session_page,
 )
@@ -32,6 +35,13 @@ _REACH_MILLISECONDS = 10.0
 _ROWS = 200
 _HUB = "bench"
 
+
+@cache
+def _middle(hub: Hub) -> str:
+    session = next(islice(hub.sessions.values(), len(hub.sessions) // 2, None))
+    return Ranked(int(1000 * session.opened_at), session.id).cursor
+
+
 Page = Callable[[Hub], Awaitable[tuple[list[Any], int]]]
 _PAGES: dict[str, Page] = {
     "channels by name": lambda hub: channel_page(hub, ListChannels(_HUB, _ROWS, "room:8")),
@@ -45,6 +55,9 @@ _PAGES: dict[str, Page] = {
     ),
     "sessions, searched": lambda hub: session_page(hub, ListSessions(_HUB, _ROWS, q="user77")),
     "newest sessions": lambda hub: session_page(hub, ListSessions(_HUB, _ROWS, sort="-opened")),
+    "sessions by age, from the middle": lambda hub: session_page(
+        hub, ListSessions(_HUB, _ROWS, _middle(hub), sort="-opened")
+    ),
 }
 
 

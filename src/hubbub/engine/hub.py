@@ -22,7 +22,7 @@ from hubbub.domain.notices import Member, Notice
 from hubbub.domain.patterns import PatternSet
 from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.rules import HubConfiguration, Rules
-from hubbub.domain.sorted_names import SortedNames
+from hubbub.domain.sorted_names import SortedItems, SortedNames
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.access.tokens import Tokens
 from hubbub.engine.counters import HubCounters
@@ -62,6 +62,8 @@ class Hub:
     """By id. Changed by `add_session` and `remove_session` only."""
     session_ids: SortedNames = field(default_factory=SortedNames)
     """The keys of `sessions`, in order."""
+    sessions_by_age: SortedItems[SessionState] = field(default_factory=lambda: SortedItems(_age_of))
+    """The newest last."""
     _of_user: dict[str, dict[str, SessionState]] = field(default_factory=dict)
     user_ids: SortedNames = field(default_factory=SortedNames)
     """Users with a session on this node, in order."""
@@ -114,10 +116,12 @@ class Hub:
         """In place of another session of the same id, if there is one."""
         known = self.sessions.get(session.id)
         if known is not None:
+            self.sessions_by_age.remove(known)
             self._unindex(known)
         else:
             self.session_ids.add(session.id)
         self.sessions[session.id] = session
+        self.sessions_by_age.add(session)
         self._index(session)
 
     def remove_session(self, session: SessionState) -> bool:
@@ -126,6 +130,7 @@ class Hub:
             return False
         del self.sessions[session.id]
         self.session_ids.remove(session.id)
+        self.sessions_by_age.remove(session)
         self._unindex(session)
         return True
 
@@ -384,3 +389,8 @@ class SessionState(Subscriber):
 
     def cancel_requests(self) -> None:
         """The session is closed: cancel what still waits on its behalf."""
+
+
+def _age_of(session: SessionState) -> tuple[int, str]:
+    """The order of the admin API: by the millisecond, then by the id."""
+    return int(session.opened_at * 1000), session.id

@@ -1,12 +1,16 @@
 // How the scripts beside this one connect: CODEC is json, protobuf, sse for a network that lets no WebSocket through, or shared
-// for a connection that is that of several tabs.
+// for a connection that is that of several tabs. WS is a module with a WebSocket, where the runtime has none.
 import assert from "node:assert/strict";
 
-const { connect } = await import(`${process.env.SDK}/hubbub.js`);
+const { connect, webSocket } = await import(`${process.env.SDK}/hubbub.js`);
 const options = { hub: process.env.HUB, token: process.env.TOKEN };
 if (process.env.CODEC === "protobuf") options.codec = (await import(`${process.env.SDK}/protobuf.js`)).protobuf();
 if (process.env.CODEC === "shared") {
   options.transports = [(await import(`${process.env.SDK}/shared.js`)).shared()];
+}
+if (process.env.WS && process.env.CODEC !== "sse") {
+  assert.equal(globalThis.WebSocket, undefined);
+  options.transports = [webSocket((await import(process.env.WS)).default)];
 }
 if (process.env.CODEC === "sse") {
   options.backoff = { firstMs: 1 };

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hubbub.domain import sorted_names
-from hubbub.domain.sorted_names import SortedNames, holding
+from hubbub.domain.sorted_names import SortedItems, SortedNames, holding
 
 NAMES = st.lists(st.text("abz:\u00e9\U0001f600", min_size=1, max_size=4), max_size=60)
 TEXT = st.text("abz:", max_size=2)
@@ -78,3 +78,21 @@ def test_lines_are_those_of_now_also_where_names_changed_since_they_were_asked_f
 @given(NAMES.filter(bool), TEXT.filter(bool))
 def test_searching_finds_every_name_that_holds_the_text(names: list[str], text: str) -> None:
     assert holding("\n".join(names), text) == [name for name in names if text in name]
+
+
+@pytest.mark.spec("ADMIN-01")
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 20)), max_size=80), st.integers(-1, 21))
+def test_items_are_in_the_order_of_their_keys_however_they_come_and_go(
+    changes: list[tuple[bool, int]], before: int
+) -> None:
+    items, plain = SortedItems[list[int]](key=lambda item: item[0]), dict[int, list[int]]()
+    for there, key in changes:
+        if there and key not in plain:
+            plain[key] = [key]
+            items.add(plain[key])
+        elif not there:
+            items.remove(plain.pop(key, [key]))
+    in_order = [plain[key] for key in sorted(plain, reverse=True)]
+    assert len(items) == len(plain)
+    assert list(items.backwards(None)) == in_order
+    assert list(items.backwards(before)) == [item for item in in_order if item[0] < before]

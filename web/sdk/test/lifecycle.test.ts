@@ -45,6 +45,41 @@ function show(): void {
 
 const COMING_BACK = ["online", "visible", "pageshow"];
 
+/** No timer fires for a minute; then the next one finds that so much time has passed. */
+async function sleep(): Promise<void> {
+  vi.setSystemTime(Date.now() + 60_000);
+  await later(5_000);
+}
+
+test("sleep: a client that waits dials now", async () => {
+  const client = await connected();
+  for (let i = 0; i < 8; i++) {
+    FakeSocket.last.end();
+    await later(i ? 250 * 2 ** (i - 1) : 0);
+  }
+  FakeSocket.last.end();
+  const before = FakeSocket.all.length;
+  await later(6_000);
+  expect([FakeSocket.all.length, client.state]).toEqual([before, "waiting"]); // for 20 s
+  await sleep();
+  expect([FakeSocket.all.length, client.state]).toEqual([before + 1, "connecting"]);
+  await client.close();
+});
+
+test("sleep: a socket that was dialled before is given up, and another one dialled", async () => {
+  const client = await connected();
+  FakeSocket.last.end();
+  await later(0);
+  const first = FakeSocket.last;
+  await sleep();
+  expect(first.closed).toBe(true);
+  expect([FakeSocket.all.length, client.state]).toEqual([3, "connecting"]);
+  FakeSocket.last.greet();
+  await settle();
+  expect(client.state).toBe("connected");
+  await client.close();
+});
+
 test.each(COMING_BACK)("%s: a client that waits dials now", async (event) => {
   const client = await connected();
   for (let i = 0; i < 6; i++) {

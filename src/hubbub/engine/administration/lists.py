@@ -1,7 +1,8 @@
 """Pages of long lists: what one node knows of a hub's channels and sessions.
 
-Names are in order already (`Hub.channel_names`, `Hub.session_ids`). Searching, and ordering by a
-figure that changes all the time, look at everything, in slices between which others are served.
+Names are in order already (`Hub.channel_names`, `Hub.session_ids`), and sessions by their age
+(`Hub.sessions_by_age`). Searching, and ordering by a figure that changes all the time, look at
+everything, in slices between which others are served.
 """
 
 from __future__ import annotations
@@ -200,16 +201,18 @@ async def channel_page(hub: Hub, question: ListChannels) -> tuple[list[Ranked], 
 async def session_page(hub: Hub, question: ListSessions) -> tuple[list[SessionState], int]:
     """The sessions of this node in the order that is wanted, and how many match."""
     some = await _some(hub, question)
-    if question.sort == "-opened":
-        every = list(hub.sessions.values()) if some is None else some
-        order = await newest(every, question.limit, ranked(question.after))
-        ids, total = [each.name for each in order], len(every)
-    elif some is None:
-        ids = hub.session_ids.behind(question.after, "", question.limit)
-        total = len(hub.session_ids)
+    after, limit, by_age = question.after, question.limit, question.sort == "-opened"
+    if some is None:
+        if by_age:
+            youngest = hub.sessions_by_age.backwards(ranked(after))
+            return list(islice(youngest, limit)), len(hub.sessions)
+        ids = hub.session_ids.behind(after, "", limit)
+        return [hub.sessions[each] for each in ids], len(hub.sessions)
+    if by_age:
+        ids = [each.name for each in await newest(some, limit, ranked(after))]
     else:
-        ids, total = await _first(some, question.after, question.limit), len(some)
-    return [hub.sessions[each] for each in ids if each in hub.sessions], total
+        ids = await _first(some, after, limit)
+    return [hub.sessions[each] for each in ids if each in hub.sessions], len(some)
 
 
 async def _first(sessions: Sequence[SessionState], after: str, limit: int) -> list[str]:

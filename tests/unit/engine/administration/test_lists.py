@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from harness.engine import Alone
+from hubbub.domain import sorted_names
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import Rules
 from hubbub.engine.administration import dry_run, lists
@@ -98,6 +100,37 @@ async def test_sessions_are_found_by_user_channel_id_and_time(tmp_path: Path) ->
         gone = hub.sessions[every[0]]
         alone.node.node.close(gone)
         assert every[0] not in (await found())[0]
+
+
+@pytest.mark.spec("ADMIN-01")
+async def test_pages_of_the_newest_sessions_are_right_while_sessions_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorted_names, "_BLOCK", 3)
+    async with Alone(tmp_path) as alone:
+        hub, random = alone.node.node.hub("acme"), Random(1)
+        for _ in range(60):
+            await alone.node.subscribe("news")
+            # Of two in one millisecond the id decides; a clock that was set back changes nothing.
+            alone.clock.advance(random.choice((0.0, 0.0004, 0.01, -0.02)))
+            if random.random() < 0.3:
+                alone.node.node.close(random.choice(list(hub.sessions.values())))
+            if random.random() < 0.2:  # restored on the connection of another one
+                heir, old = random.choices(list(hub.sessions.values()), k=2)
+                hub.remove_session(heir)
+                heir.id = old.id
+                hub.add_session(heir)
+        found, after = list[str](), ""
+        while True:
+            question = ListSessions("acme", 4, after, sort="-opened")
+            page, total = await session_page(hub, question)
+            found += [each.id for each in page]
+            if not page:
+                break
+            after = f"{int(page[-1].opened_at * 1000)} {page[-1].id}"
+        ages = {(int(each.opened_at * 1000), each.id) for each in hub.sessions.values()}
+        assert found == [each for _, each in sorted(ages, reverse=True)]
+        assert total == len(found)
 
 
 @pytest.mark.parametrize("cursor", ["x", "-1 a", "1" * 30, "²a", " "])

@@ -1,12 +1,13 @@
-/** Who may come in: tokens, revocations, auth providers. */
+/** Who may come in: tokens, revocations, auth providers; and what is kept about a user, to be erased. */
 
 import { useState } from "preact/hooks";
-import { get, type Page, post } from "../core/api";
+import { call, get, type Page, path, post } from "../core/api";
+import { count, visible, words } from "../core/format";
 import { useLoad } from "../core/load";
 import { route, setQuery } from "../core/router";
 import { everywhere, hub, isAdmin, mayWrite, ofHub } from "../core/session";
 import { JsonField } from "../ui/form";
-import { Act, Copy, Dialog, Empty, Field, Head, Section, Show, Tabs, Tag, Time } from "../ui/parts";
+import { Act, Copy, Dialog, Empty, Facts, Field, Head, Section, Show, Tabs, Tag, Time } from "../ui/parts";
 import { type Column, List, PAGE_ROWS, Table, useRows } from "../ui/table";
 import { SettingsTable } from "./settings-table";
 
@@ -35,6 +36,7 @@ const TABS = [
   ["tokens", "Tokens"],
   ["revocations", "Revocations"],
   ["providers", "Auth providers"],
+  ["erasure", "Erasure"],
 ] as const;
 
 export default function Access() {
@@ -46,6 +48,7 @@ export default function Access() {
       </Head>
       {show === "tokens" && <Issue />}
       {show === "revocations" && <Revocations />}
+      {show === "erasure" && <Erasure />}
       {show === "providers" && (
         <SettingsTable
           kind="auth-providers"
@@ -261,5 +264,63 @@ function Revocations() {
         }
       </Show>
     </>
+  );
+}
+
+function Erasure() {
+  const [user, setUser] = useState("");
+  const [revoke, setRevoke] = useState(true);
+  const [done, setDone] = useState<{ user: string; counts: [string, number][] } | null>(null);
+  const erase = async (): Promise<void> => {
+    setDone(null);
+    const erased = await call<Record<string, number>>("DELETE", ofHub(path`/users/${user}`), {
+      query: { revoke: String(revoke) },
+    });
+    setDone({ user, counts: Object.entries(erased).filter(([name, n]) => n > 0 || name === "left") });
+    setUser("");
+  };
+  return (
+    <Section
+      title={`Erase a user of ${hub.value}`}
+      note={
+        <>
+          Deletes notifications, devices, subscriptions, webhooks and the peer of the same name, and the
+          content of stored messages that the user published, sent or got. The journal has a command of its
+          own: <code>hubbub journal erase</code>.
+        </>
+      }
+    >
+      <div class="tools">
+        <input
+          aria-label="User to erase"
+          placeholder="user"
+          value={user}
+          onInput={(event) => setUser(event.currentTarget.value)}
+        />
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={revoke}
+            onChange={(event) => setRevoke(event.currentTarget.checked)}
+          />
+          revoke the tokens first
+        </label>
+        <Act
+          kind="bad"
+          disabled={user === "" || !isAdmin.value}
+          ask={`Erase what ${hub.value} keeps about the user “${visible(user)}”? It cannot be had back.`}
+          act={erase}
+        >
+          Erase
+        </Act>
+      </div>
+      {!isAdmin.value && <p class="note gap">Only an administrator may erase.</p>}
+      {done && (
+        <div role="status" class="gap">
+          <p class="note">Erased of {visible(done.user)}; “left” is what a search afterwards still found:</p>
+          <Facts of={done.counts.map(([name, n]): [string, string] => [words(name), count(n)])} />
+        </div>
+      )}
+    </Section>
   );
 }

@@ -1,11 +1,11 @@
 /** Notifications of a user or channel, and push to devices: what is unread, what was sent, what the services answered. */
 
 import { useState } from "preact/hooks";
-import { get, path, post, remove } from "../core/api";
+import { get, path, post, put, remove } from "../core/api";
 import { count, duration } from "../core/format";
 import { useLoad } from "../core/load";
 import { route, setQuery } from "../core/router";
-import { hub, ofHub } from "../core/session";
+import { hub, mayWrite, ofHub } from "../core/session";
 import { JsonField } from "../ui/form";
 import { type Payload, PayloadView } from "../ui/json";
 import { Act, Empty, Field, Head, Section, Show, Since, Tabs, Tag, Time, tell } from "../ui/parts";
@@ -236,6 +236,7 @@ function Push() {
           )}
         </Show>
       </Section>
+      {mayWrite.value && <Account changed={keys.reload} />}
       <Section title="Devices of a user">
         <Field label="User">
           <input value={user} onChange={(event) => setQuery({ user: event.currentTarget.value })} />
@@ -244,6 +245,93 @@ function Push() {
       </Section>
     </>
   );
+}
+
+const NO_APNS = { keyID: "", teamID: "", topic: "", environment: "production", key: "" };
+
+/** The secret goes to the hub, which never tells it again, and is not kept in the page. */
+function Account({ changed }: { changed: () => void }) {
+  const [platform, setPlatform] = useState<"fcm" | "apns">("fcm");
+  const [file, setFile] = useState("");
+  const [apns, setApns] = useState(NO_APNS);
+  const field = (name: keyof typeof NO_APNS) => ({
+    value: apns[name],
+    onInput: (event: { currentTarget: { value: string } }) =>
+      setApns({ ...apns, [name]: event.currentTarget.value }),
+  });
+  const save = async (): Promise<void> => {
+    const { topic, ...key } = apns;
+    await put(
+      ofHub(path`/push/credentials/${platform}`),
+      platform === "fcm" ? read(file) : { ...key, ...(topic && { topic }) },
+    );
+    setFile("");
+    setApns(NO_APNS);
+    changed();
+  };
+  const ready = platform === "fcm" ? file : apns.keyID && apns.teamID && apns.key;
+  return (
+    <Section
+      title="Set an account"
+      tools={
+        <Tabs
+          label="Platform"
+          of={[
+            ["fcm", "FCM"],
+            ["apns", "APNs"],
+          ]}
+          value={platform}
+          onChange={setPlatform}
+        />
+      }
+    >
+      <div class="form">
+        {platform === "fcm" ? (
+          <div class="whole">
+            <Field label="Service account" hint="The JSON file, as Google gives it.">
+              <textarea rows={4} value={file} onInput={(event) => setFile(event.currentTarget.value)} />
+            </Field>
+          </div>
+        ) : (
+          <>
+            <Field label="Key id">
+              <input {...field("keyID")} />
+            </Field>
+            <Field label="Team id">
+              <input {...field("teamID")} />
+            </Field>
+            <Field label="Topic" hint="Of devices that do not say theirs.">
+              <input {...field("topic")} />
+            </Field>
+            <Field label="Environment">
+              <select {...field("environment")}>
+                <option>production</option>
+                <option>sandbox</option>
+              </select>
+            </Field>
+            <div class="whole">
+              <Field label="Key" hint="The .p8 file, as Apple gives it.">
+                <textarea rows={4} {...field("key")} />
+              </Field>
+            </div>
+          </>
+        )}
+      </div>
+      <div class="tools end">
+        <Act kind="main" disabled={!ready} done="Saved" act={save}>
+          Save the account
+        </Act>
+      </div>
+    </Section>
+  );
+}
+
+function read(file: string): unknown {
+  try {
+    return JSON.parse(file);
+  } catch {
+    throw new Error("This is not the JSON file of a service account.");
+  }
 }
 
 function Platforms({ of }: { of: PushStatus }) {

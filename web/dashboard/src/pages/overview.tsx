@@ -1,6 +1,6 @@
 /** What the hub does this second, and whether something is wrong. */
 
-import { type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
+import { computed, type ReadonlySignal, useComputed, useSignal } from "@preact/signals";
 import { useMemo, useRef } from "preact/hooks";
 import { get } from "../core/api";
 import { bytes, count, duration, plural, rate } from "../core/format";
@@ -217,28 +217,46 @@ function Traffic() {
   );
 }
 
+/** The rows are made anew when their order changes; a tick changes their texts only. */
 function Hubs({ of: tick }: { of: ReadonlySignal<Tick | undefined> }) {
-  const hubs = tick.value?.hubs ?? {};
+  const kept = useRef<{ turn: string; order: string[] } | null>(null);
   // The busiest first; rows that changed places every second could not be read.
-  const order = useMemo(
-    () => Object.keys(hubs).sort((a, b) => (hubs[b]?.sessions ?? 0) - (hubs[a]?.sessions ?? 0)),
-    [Object.keys(hubs).sort().join("\n"), Math.floor((tick.value?.at ?? 0) / ORDER_MS)],
-  );
-  const rows = order.map((name): [string, HubTick] => [name, hubs[name] as HubTick]);
-  const columns: Column<[string, HubTick]>[] = [
-    { head: "hub", cell: ([name]) => <a href={link("overview", [], { hub: name })}>{name}</a> },
-    { head: "sessions", number: true, cell: ([, each]) => count(each.sessions) },
-    { head: "subscriptions", number: true, rank: 2, cell: ([, each]) => count(each.subscriptions) },
-    { head: "in/s", number: true, cell: ([, each]) => rate(each.messagesIn) },
-    { head: "out/s", number: true, cell: ([, each]) => rate(each.messagesOut) },
-    { head: "bytes out/s", number: true, rank: 2, cell: ([, each]) => bytes(each.bytesOut) },
+  const order = useComputed(() => {
+    if (!tick.value) return undefined;
+    const { at, hubs = {} } = tick.value;
+    const names = Object.keys(hubs).sort();
+    const turn = [Math.floor(at / ORDER_MS), ...names].join("\n");
+    if (turn !== kept.current?.turn) {
+      const before = kept.current?.order;
+      const now = names.sort((a, b) => (hubs[b]?.sessions ?? 0) - (hubs[a]?.sessions ?? 0));
+      kept.current = { turn, order: before && before.join("\n") === now.join("\n") ? before : now };
+    }
+    return kept.current.order;
+  });
+  const figure = (head: string, say: (now: HubTick) => string, rank: 1 | 2 = 1): Column<string> => ({
+    head,
+    number: true,
+    rank,
+    cell: (name) =>
+      computed(() => {
+        const now = tick.value?.hubs?.[name];
+        return now ? say(now) : "–";
+      }),
+  });
+  const columns: Column<string>[] = [
+    { head: "hub", cell: (name) => <a href={link("overview", [], { hub: name })}>{name}</a> },
+    figure("sessions", (now) => count(now.sessions)),
+    figure("subscriptions", (now) => count(now.subscriptions), 2),
+    figure("in/s", (now) => rate(now.messagesIn)),
+    figure("out/s", (now) => rate(now.messagesOut)),
+    figure("bytes out/s", (now) => bytes(now.bytesOut), 2),
   ];
   return (
     <Table
       label="Hubs"
-      of={whole(rows, tick.value === undefined)}
+      of={whole(order.value ?? [], !order.value)}
       columns={columns}
-      id={([name]) => name}
+      id={(name) => name}
       height={10}
       empty={<Empty command="hubbub publish news Hello">No hub is in use.</Empty>}
     />

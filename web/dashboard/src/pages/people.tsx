@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { call, get, type Page, path, post, put, remove } from "../core/api";
-import { count, visible } from "../core/format";
+import { count, plural, visible } from "../core/format";
 import { useLoad } from "../core/load";
 import { route, setQuery } from "../core/router";
 import { asClient, hub, isAdmin, me, ofHub } from "../core/session";
@@ -383,9 +383,16 @@ function DeadDeliveries() {
     [hub.value],
     REFRESH_MS,
   );
+  const shown = found.value?.items ?? [];
   const replay = async (keys: string[]): Promise<void> => {
     const { tried } = await post<{ tried: number }>(ofHub("/dead-deliveries/replay"), { keys });
     tell(`${count(tried)} tried again`);
+    found.reload();
+  };
+  const discard = async (keys: string[]): Promise<void> => {
+    const { discarded } = await post<{ discarded: number }>(ofHub("/dead-deliveries/discard"), { keys });
+    if (discarded > 0) tell(`${count(discarded)} discarded`);
+    else tell("Not discarded: the message is not decided yet, or it is being tried again.", "bad");
     found.reload();
   };
   return (
@@ -393,9 +400,19 @@ function DeadDeliveries() {
       title="Dead deliveries"
       note="Copies of messages that reached nobody. They can be tried once more when the cause is gone."
       tools={
-        <Act disabled={!found.value?.items.length} act={() => replay([])}>
-          Replay all
-        </Act>
+        <>
+          <Act disabled={shown.length === 0} act={() => replay([])}>
+            Replay all
+          </Act>
+          <Act
+            kind="bad"
+            disabled={shown.length === 0}
+            ask={`Discard the ${plural(shown.length, "delivery", "deliveries")} of this list for good?`}
+            act={() => discard(shown.map((each) => each.key))}
+          >
+            Discard these
+          </Act>
+        </>
       }
     >
       <Show of={found}>
@@ -414,7 +431,21 @@ function DeadDeliveries() {
                 cell: (each: Dead) => visible([each.adapter, ...each.parameters].join(" ")),
               },
               { head: "why", cell: (each: Dead) => visible(each.reason) },
-              { head: "", cell: (each: Dead) => <Act act={() => replay([each.key])}>Replay</Act> },
+              {
+                head: "",
+                cell: (each: Dead) => (
+                  <div class="tools">
+                    <Act act={() => replay([each.key])}>Replay</Act>
+                    <Act
+                      kind="bad"
+                      ask={`Discard the delivery to ${visible(each.peer)} for good?`}
+                      act={() => discard([each.key])}
+                    >
+                      Discard
+                    </Act>
+                  </div>
+                ),
+              },
             ]}
           />
         )}

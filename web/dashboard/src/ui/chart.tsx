@@ -1,6 +1,6 @@
 /** Charts over time. Gaps are gaps, counts are whole numbers, and a table says the same. */
 
-import type { ReadonlySignal } from "@preact/signals";
+import { computed, type ReadonlySignal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { count, moment } from "../core/format";
 import type { Plot, Unit } from "../core/series";
@@ -139,9 +139,12 @@ interface Told {
 }
 
 function Newest({ plot, place, format, beat }: Told & { place: number }) {
-  void beat?.value;
-  const value = plot.values[place]?.findLast((each) => each !== null);
-  return <b>{value == null ? "–" : format(value)}</b>;
+  const text = computed(() => {
+    void beat?.value;
+    const value = plot.values[place]?.findLast((each) => each !== null);
+    return value == null ? "–" : format(value);
+  });
+  return <b>{text}</b>;
 }
 
 function Twin({ lines, plot, format, title, beat }: Told & { lines: Line[]; title: string }) {

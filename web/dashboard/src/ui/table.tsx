@@ -9,7 +9,9 @@ import { Trouble } from "./parts";
 
 export const ROW_PX = 36;
 export const PAGE_ROWS = 200;
+/** Rows beyond those in sight, for whoever scrolls. They cost as much as those in sight: a short table needs few. */
 const BEYOND = 8;
+const BEYOND_SHORT = 2;
 const REFRESH_MS = 5000;
 
 const wide = matchMedia("(min-width: 1180px)");
@@ -144,8 +146,9 @@ export function Table<T>({ label, of, columns: all, id, empty, sort, onSort, hei
   const wanted = useRef<number | null>(null);
   const [, setMoves] = useState(0);
   const rows = of.rows;
-  const first = Math.max(0, Math.min(Math.floor(top / ROW_PX), rows.length) - BEYOND);
-  const last = Math.min(rows.length, Math.ceil((top + seen) / ROW_PX) + BEYOND);
+  const beyond = height > 0 ? BEYOND_SHORT : BEYOND;
+  const first = Math.max(0, Math.min(Math.floor(top / ROW_PX), rows.length) - beyond);
+  const last = Math.min(rows.length, Math.ceil((top + seen) / ROW_PX) + beyond);
 
   // Another list begins at its top: the old rows are gone, and no event says that they were scrolled away.
   useLayoutEffect(() => setTop(box.current?.scrollTop ?? 0), [rows.length === 0]);
