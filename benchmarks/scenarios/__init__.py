@@ -16,7 +16,7 @@ from benchmarks.scenarios.idle import idle
 from benchmarks.scenarios.journal import journal_cost
 from benchmarks.scenarios.latency import latency
 from benchmarks.scenarios.lists import lists
-from benchmarks.scenarios.neighbours import neighbours
+from benchmarks.scenarios.neighbours import flood, neighbours
 from benchmarks.scenarios.notifications import notifications
 from benchmarks.scenarios.patterns import patterns
 from benchmarks.scenarios.posts import posts
@@ -35,6 +35,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "stored": stored,
     "stalled": stalled,
     "neighbours": neighbours,
+    "flood": flood,
     "channels": channels,
     "journal": journal_cost,
     "documents": documents,

@@ -23,10 +23,12 @@ _BEHIND = 10  # niceness: the loud hub's clients must not keep the quiet hub's f
 
 
 def neighbours(effort: Effort) -> list[Finding]:
-    return [
-        _finding(effort, "as fast as they take it", Window(_OUTSTANDING)),
-        _finding(effort, "without waiting for deliveries", Flood()),
-    ]
+    return [_finding(effort, "as fast as they take it", Window(_OUTSTANDING))]
+
+
+def flood(effort: Effort) -> list[Finding]:
+    """All load comes from one address: the hub's bound on what waits for clients may end it."""
+    return [_finding(effort, "without waiting for deliveries", Flood())]
 
 
 def _finding(effort: Effort, how: str, pace: Pace) -> Finding:
