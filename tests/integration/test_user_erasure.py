@@ -10,6 +10,7 @@ import pytest
 
 from harness.admin import Caller, admin_of
 from harness.commands import Stage
+from harness.receivers import Received, Receiver, whole_answer
 from harness.running_hub import StartHub, open_hub
 from harness.topics import STORED
 from hubbub.domain.permissions import Level
@@ -117,6 +118,30 @@ async def test_durable_subscriptions_webhooks_and_sessions_of_a_user_go_with_a_p
     assert [each.name for each in await store.read_cursors("acme", owner="u:bob")] == ["mine"]
     again = (await admin_of(hub)("DELETE", path)).json
     assert set(again.values()) == {0}
+
+
+@pytest.mark.spec("PIPE-05", "WEB-04")
+async def test_webhooks_that_wait_are_not_sent_what_was_erased(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(rules=STORED, callback_addresses="loopback"))
+    refusing = True
+
+    def respond(request: Received) -> bytes:
+        return whole_answer(503 if refusing and b"number" in request.body else 200)
+
+    bob, ann = (Caller(hub, hub.token(user)) for user in ("bob", "ann"))
+    async with Receiver(respond) as receiver:
+        webhook = {"channel": "orders", "callback": receiver.url}
+        assert (await bob("POST", "/v1/hubs/acme/webhooks", webhook)).status == 201
+        for text in ("my number", "my address"):
+            await ann("POST", "/v1/hubs/acme/channels/orders/messages?store=true", text)
+        await receiver.until(lambda: receiver.bodies)
+        answer = await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann")
+        assert answer.json["messages"] == 2
+        refusing = False
+        await bob("POST", "/v1/hubs/acme/channels/orders/messages?store=true", "hello")
+        await receiver.until(lambda: b"hello" in receiver.bodies[-1])
+        taken = [json.loads(body) for body in receiver.bodies if b"my number" not in body]
+        assert taken == [None, None, "hello"]
 
 
 @pytest.mark.spec("PIPE-05", "SEC-03")

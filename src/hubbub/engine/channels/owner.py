@@ -302,7 +302,10 @@ class ChannelOwner:
         if isinstance(request, FindPut):
             return await self._producers.find(self._open.get((hub, name)), request.message)
         if isinstance(request, EraseMessages):
-            return await self._serve(hub, name, self._eraser.erase, request)
+            erased = await self._serve(hub, name, self._eraser.erase, request)
+            if erased.count:
+                self.webhooks.erased(hub, name)
+            return erased
         if isinstance(request, WebhookRequest):
             return await self.webhooks.serve(request)
         if isinstance(request, CommunicationRequest):

@@ -20,6 +20,9 @@ class WebhookDriving(Protocol):
     def delivered(self, message: Message) -> None:
         """A message of one of the owner's channels is on disk. Never blocks, never raises."""
 
+    def erased(self, hub: str, channel: str) -> None:
+        """Messages of a channel changed in the store: what waits in memory is read again."""
+
     def hub_changed(self, hub: str) -> None:
         """The settings of a hub changed, or it is gone."""
 
@@ -43,6 +46,9 @@ class NoWebhooks:
         pass
 
     def delivered(self, message: Message) -> None:
+        pass
+
+    def erased(self, hub: str, channel: str) -> None:
         pass
 
     def hub_changed(self, hub: str) -> None:

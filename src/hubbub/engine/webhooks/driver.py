@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable
+from functools import partial
 
 import msgspec
 
@@ -247,6 +248,19 @@ class Driver:
                 push.take(message)
                 if push.task is None and not push.fetching:
                     self._kick(push)
+
+    def erased(self, hub: str, channel: str) -> None:
+        """An attempt under way is given up: another one of the same message may follow at once."""
+        for push in self._by_channel.get((hub, channel), {}).values():
+            push.forget_queue()
+            if push.task is None:
+                self._kick(push)
+            else:
+                push.task.add_done_callback(partial(self._kick_again, push))
+                push.task.cancel()
+
+    def _kick_again(self, push: Push, _ended: asyncio.Task[None]) -> None:
+        self._kick(push)
 
     def hub_changed(self, hub: str) -> None:
         if hub == ANY_HUB:

@@ -119,6 +119,11 @@ class Push(Subscriber):
             self.queue.clear()
             self.queued = self.position = self.acknowledged = 0
 
+    def forget_queue(self) -> None:
+        """What waits is read from the store again."""
+        self.queue.clear()
+        self.queued, self.behind = self.position, True
+
     def begin_at(self, serial: int) -> None:
         """Everything up to there is done."""
         self.queued = self.position = self.acknowledged = serial
