@@ -63,7 +63,7 @@ def test_an_administrator_logs_in_by_password_and_a_hostile_name_is_text(
     visitor.check()
 
 
-def test_hostile_channels_and_events_are_text_in_the_inspector_and_in_traces(
+def test_hostile_channels_and_events_are_text_in_the_inspector(
     dashboard: Dashboard, dev_hub: DevHub
 ) -> None:
     page = dashboard.page
