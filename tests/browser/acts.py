@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
 from typing import Any
+
+PATIENCE_SECONDS = 30
+
+
+def until(there: Callable[[], object]) -> None:
+    """Asks until it is so."""
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not there():
+        assert time.monotonic() < end, "it did not come to that"
 
 
 def confirm(page: Any, button: str, said: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,7 +16,7 @@ from harness.dev_hub import MARKUP, DevHub, seed
 from harness.push_services import Fcm, pem
 from harness.thread_receiver import ThreadReceiver
 
-from .acts import confirm, create, delete, fill, press, subscribe
+from .acts import confirm, create, delete, fill, press, subscribe, until
 from .conftest import ROOT, Dashboard
 
 pytestmark = [
@@ -26,7 +25,6 @@ pytestmark = [
 ]
 
 DEMO = "/v1/admin/hubs/demo"
-PATIENCE_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -543,13 +541,6 @@ def test_a_trace_hears_what_is_published_meanwhile_and_settings_are_searched(
 def followed(hub: DevHub, user: str) -> list[list[str]]:
     """The channels of each session of a user."""
     return [each["channels"] for each in hub.call("GET", f"{DEMO}/sessions?q={user}")["items"]]
-
-
-def until(there: Callable[[], object]) -> None:
-    """Asks until it is so."""
-    end = time.monotonic() + PATIENCE_SECONDS
-    while not there():
-        assert time.monotonic() < end, "it did not come to that"
 
 
 def test_a_table_of_the_pipeline_is_opened(dashboard: Dashboard, dev_hub: DevHub) -> None:

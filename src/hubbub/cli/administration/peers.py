@@ -23,6 +23,7 @@ from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show
 from hubbub.domain.errors import BadRequest
 
 _AT_ONCE = 1000
+_LONGEST_CELL = 128 * 1024
 _POLICIES = ("TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED")
 
 
@@ -187,6 +188,7 @@ def _send(admin: AdminClient, hub: str, batch: list[dict[str, Any]], done: int) 
 
 def _read(file: TextIO) -> Iterator[dict[str, Any]]:
     """Raises `BadRequest`, which names the line."""
+    csv.field_size_limit(_LONGEST_CELL)  # of the whole process: others may have set it
     rows = csv.reader(file)
     columns = [name.strip() for name in next(rows, [])]
     if columns.count("peer") != 1 or len(set(columns)) != len(columns) or "" in columns:
