@@ -19,6 +19,8 @@ from hubbub.client import Subscription, connect
 CHANNELS = {"orders": 8, "chat": 5, "sensors": 20, "news": 1}
 """Messages a second of each channel. Each has a publisher of its own."""
 READERS = 6
+CONVERSATION = 4
+"""Messages of a conversation in `chat`: each but the first answers the one before it."""
 WORDS = (
     "late",
     "coffee",
@@ -61,6 +63,7 @@ async def main() -> None:
                 "subscriptions": sum(len(channels) for channels in follows),
                 "messages": {channel: len(texts) for channel, texts in plan.items()},
                 "bytes": {channel: sum(map(len, texts)) for channel, texts in plan.items()},
+                "replies": sum(_is_reply("chat", number) for number in range(len(plan["chat"]))),
                 "deliveries": dict(deliveries),
                 "total messages": sum(map(len, plan.values())),
                 "total deliveries": deliveries.total(),
@@ -75,9 +78,15 @@ async def _publish(options: argparse.Namespace, channel: str, texts: list[str]) 
     async with connect(options.url, hub=options.hub) as client:
         loop = asyncio.get_running_loop()
         began = loop.time()
+        before: str | None = None
         for number, text in enumerate(texts):
             await asyncio.sleep(began + number / rate - loop.time())
-            await client.publish(channel, text)
+            refers_to = before if _is_reply(channel, number) else None
+            before = (await client.publish(channel, text, refers_to=refers_to)).id
+
+
+def _is_reply(channel: str, number: int) -> bool:
+    return channel == "chat" and number % CONVERSATION != 0
 
 
 async def _read(subscription: Subscription, expected: int) -> Counter[str]:

@@ -81,6 +81,21 @@ async def test_whoever_mistypes_a_hub_is_told_on_the_command_line(
         assert "nobody declared" not in (await invoke(*command, **at(running, name="demo"))).err
 
 
+@pytest.mark.spec("OPS-02", "UI-03")
+@pytest.mark.parametrize("command", [("put", "orders", "x"), ("subscribe", "--durable", "orders")])
+async def test_whoever_mistypes_a_hub_is_told_over_zeromq(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    async with developer_hub(tmp_path) as running:
+        endpoint = running.server.zeromq
+        assert endpoint is not None
+        told = await invoke(*command, "--zeromq", endpoint, **at(running, name="dmeo"))
+        assert told.code == 0, told.err
+        assert "note: nobody declared the hub 'dmeo'" in told.err
+        well = await invoke(*command, "--zeromq", endpoint, **at(running, name="demo"))
+        assert (well.code, "nobody declared" in well.err) == (0, False)
+
+
 @pytest.mark.spec("OPS-02")
 async def test_answers_of_a_hub_that_was_made_by_use_say_so(tmp_path: Path) -> None:
     note = "nobody declared the hub 'dm%C3%A9o': it came into being by use"

@@ -115,6 +115,30 @@ async def test_a_push_that_waits_is_not_sent_to_who_lost_access_meanwhile(
         assert hub.server.push.counters["acme"].errors["webpush"].reason == "no_access"
 
 
+@pytest.mark.spec("PIPE-05", "pushes that wait")
+async def test_a_push_that_waits_is_not_sent_when_its_publisher_or_its_receiver_was_erased(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(push_hub(), push__tries=100)
+    admin = admin_of(hub)
+    async with BrowserService() as service:
+        await register(hub, service, "ann", "eve")
+        later = whole_answer(503, retry_after="1")  # no attempt is under way meanwhile
+        service.answers = {"/ann": later, "/eve": later}
+        await publish(hub)
+        assert (
+            await admin("POST", f"{HUB}/push", {"users": ["ann", "eve"], "title": "t"})
+        ).status < 300
+        await service.got(4)
+        assert (await admin("DELETE", f"{HUB}/users/zoe")).json["left"] == 0
+        assert (await admin("DELETE", f"{HUB}/users/ann")).json["left"] == 0
+        service.received.clear()
+        service.answers = {}
+        await idle(hub)
+        assert [each.path for each in service.received] == ["/eve"], "what a service pushed to Eve"
+        assert outcomes(hub)["dropped"] == 3
+
+
 async def test_five_tries_are_enough_and_none_is_made_after_the_time_to_live(
     start_hub: StartHub,
 ) -> None:

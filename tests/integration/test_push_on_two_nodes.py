@@ -11,11 +11,13 @@ import pytest
 
 from harness.engine import Cluster, EngineNode, receive
 from harness.push_services import BrowserService, push_hub
+from harness.receivers import whole_answer
 from hubbub.domain.messages import JSON
 from hubbub.domain.notices import Published
 from hubbub.domain.permissions import Identity
 from hubbub.domain.push.tokens import PushSubscription, read_token
 from hubbub.domain.requests import Publish, PublishItem
+from hubbub.engine.push import driver as driving
 from hubbub.ports.storage import Store
 
 pytestmark = pytest.mark.spec("PUSH-01")
@@ -80,3 +82,23 @@ async def test_a_key_that_one_node_makes_is_the_one_of_all(tmp_path: Path) -> No
         new = await east.push_credentials.rotate("acme")
         await east.directory.changed("acme")
         assert await west.push_credentials.vapid_key("acme") == new
+
+
+@pytest.mark.spec("PIPE-05", "pushes that wait")
+async def test_a_push_that_waits_at_another_node_is_not_sent_when_its_publisher_was_erased(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driving, "retry_delay", lambda attempt, random, longest_seconds: 0.01)
+    async with Cluster(tmp_path, hubs=[push_hub()]) as cluster, BrowserService() as service:
+        east, west = cluster.nodes.values()
+        await register(east, cluster.store, service, "ann")
+        channel = cluster.channel_of("west")
+        await west.node.followings.follow("acme", channel, "ann", Identity(user_id="ann"))
+        service.answers = {"/ann": whole_answer(503, retry_after="1")}
+        await pushed(east, channel)
+        await service.got(1)
+        await east.node.bus.announce_erasure("acme", "zoe")
+        service.received.clear()
+        service.answers = {}
+        await idle(cluster)
+        assert service.received == []

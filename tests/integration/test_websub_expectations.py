@@ -7,6 +7,7 @@ import re
 import time
 import zlib
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
@@ -18,6 +19,8 @@ from harness.journal import QUIET, journalled
 from harness.receivers import Received, Reply, confirm, whole_answer
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.websub import WebSub
+from hubbub.client import Options, connect
+from hubbub.client.zeromq import ZeroMqTopics
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.webhooks import verify_signature
 
@@ -90,6 +93,32 @@ async def test_the_content_type_of_any_publisher_over_http_arrives_as_it_was_giv
                 assert answer.status == 200, await answer.text()
             told = await callbacks.next()
             assert told.headers["content-type"] == (expected or given)
+
+
+@shared
+@pytest.mark.parametrize(
+    "how", ["json", "json, envelope", "protobuf", "protobuf, envelope", "zeromq"]
+)
+@pytest.mark.parametrize(
+    "given",
+    ["application/json; charset=UTF-8", "application/feed+json; profile=x", "Text/HTML; Charset=X"],
+)
+async def test_the_content_type_of_a_publisher_over_a_socket_arrives_as_it_was_given(
+    demo: RunningHub, how: str, given: str
+) -> None:
+    websub = WebSub(demo)
+    async with Callbacks() as callbacks:
+        await websub.active(callbacks, websub.own("spelt"))
+        if how == "zeromq":
+            assert demo.server.zeromq is not None
+            async with ZeroMqTopics(demo.server.zeromq, hub="demo") as topics:
+                await topics.put("spelt", b"{}", content_type=given)
+        else:
+            options = Options(encoding="protobuf" if "protobuf" in how else "json")
+            envelope: Any = {"language": "en"} if "envelope" in how else {}
+            async with connect(f"ws://{demo.address}", hub="demo", options=options) as client:
+                await client.publish("spelt", b"{}", content_type=given, store=True, **envelope)
+        assert (await callbacks.next()).headers["content-type"] == given
 
 
 class Site(Callbacks):

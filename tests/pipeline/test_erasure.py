@@ -158,6 +158,8 @@ def test_raw_segments_are_sealed_and_erased_as_well(tmp_path: Path) -> None:
     body = msgspec.msgpack.encode([message(1), message(2, "bob")])
     for place, name in ((folder.closed, "n1-a"), (folder.open, "n1-b")):
         (place / f"{name}.hbj").write_bytes(MAGIC + head_of(body) + body)
+    tried, _ = erase(tmp_path, "demo", "ann", dry_run=True)
+    assert tried.records == 2, "a dry run looks at what hubs have written up to now"
     proof, _ = erase(tmp_path, "demo", "ann")
     assert (proof.records, proof.complete) == (2, True)
     assert b"ann" not in everything(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -29,27 +30,42 @@ def cells() -> list[str]:
 def test_five_cells_lead_from_an_installation_to_a_plot_of_replies(
     pipeline: Pipeline, tmp_path: Path
 ) -> None:
-    """In a process of its own whose path does not lead to its Python, as that of a notebook."""
+    """In a process of its own whose path does not lead to its Python, as that of a notebook, and
+    beside tables that lie where `make pipeline` puts them."""
     write_journal(pipeline.journal, range(4))
     pipeline.run()
-    install, *rest = cells()
-    assert install.startswith("%pip install")
+    examples = tmp_path / "examples"
+    examples.mkdir()
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "warehouse").symlink_to(str(pipeline.warehouse))
+    _, *rest = cells()
     assert len(rest) == 4
     path = os.environ["PATH"].split(os.pathsep)
     elsewhere = [each for each in path if Path(each) != Path(sys.executable).parent]
     done = subprocess.run(
         [sys.executable, "-c", "\n".join([*rest, 'print(by_hour["replies"].sum())'])],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "PATH": os.pathsep.join(elsewhere),
-            "MPLBACKEND": "Agg",
-            "WAREHOUSE": str(pipeline.warehouse),
-        },
+        cwd=examples,
+        env={**os.environ, "PATH": os.pathsep.join(elsewhere), "MPLBACKEND": "Agg"},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
     replies = pipeline.snapshot.read("replies")
     assert int(done.stdout.split()[-1]) == replies.num_rows > 0
-    assert (tmp_path / "replies.png").read_bytes().startswith(b"\x89PNG")
+    assert (examples / "replies.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_first_cell_installs_hubbub_from_the_checkout_that_holds_the_notebook() -> None:
+    install = shlex.split(cells()[0])
+    assert install[:2] == ["%pip", "install"]
+    offline = ["--dry-run", "--no-deps", "--no-build-isolation", "--report", "-"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "install", *offline, *install[2:]],
+        cwd=NOTEBOOK.parent,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    (found,) = json.loads(done.stdout)["install"]
+    assert found["metadata"]["name"] == "hubbub"
+    assert found["requested_extras"] == ["pipeline"]
+    assert found["download_info"]["url"] == ROOT.as_uri()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -71,6 +74,7 @@ def test_what_nothing_was_written_to_is_empty(snapshot: Snapshot, name: str) -> 
         ("COPY (SELECT 1) TO 'stolen.csv'", "give one SELECT"),
         ("SET lock_configuration = false", "give one SELECT"),
         ("SELEC 1", "syntax error"),
+        (f"SELECT {'(' * 400}1{'+1)' * 400}", "nested too deeply"),
         ("SELECT * FROM nowhere", "there are: messages"),
         ("SELECT nothing FROM publish_facts", "nothing"),
         ("SELECT * FROM read_csv('/etc/hostname')", "disabled"),
@@ -111,3 +115,48 @@ async def test_the_command_answers_exports_and_says_how_far_the_tables_are(
     assert json.loads(status.out)["round"] == 1
     missing = await invoke("pipeline", "status", "--warehouse", str(tmp_path / "nowhere"))
     assert (missing.code, "hubbub pipeline run" in missing.err) == (1, True)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+async def test_columns_of_the_same_name_are_told_apart(snapshot: Snapshot, form: str) -> None:
+    sql = "SELECT 1 AS hub, 2 AS hub"
+    where = ("--warehouse", str(snapshot.location), "--format", form)
+    asked = await invoke("pipeline", "sql", sql, *where)
+    assert asked.code == 0, asked.err
+    assert (
+        asked.out.split()
+        == {
+            "table": ["hub", "hub_1", "1", "2"],
+            "csv": ["hub,hub_1", "1,2"],
+            "json": ['{"hub":1,"hub_1":2}'],
+        }[form]
+    )
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+async def test_a_time_beyond_the_calendar_is_refused_in_one_line(
+    snapshot: Snapshot, form: str
+) -> None:
+    where = ("--warehouse", str(snapshot.location), "--format", form)
+    asked = await invoke("pipeline", "sql", "SELECT 'infinity'::TIMESTAMP AS t", *where)
+    assert (asked.code, asked.err.count("\n")) == (1, 1)
+    assert "the column t holds a time" in asked.err
+
+
+def test_an_interrupted_query_ends_as_an_interruption(
+    snapshot: Snapshot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted:
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("Query interrupted")
+
+    connect = duckdb.connect
+
+    def connecting() -> Any:
+        connection = MagicMock(wraps=connect())
+        connection.sql.side_effect = lambda sql: Interrupted()
+        return connection
+
+    monkeypatch.setattr(duckdb, "connect", connecting)
+    with pytest.raises(KeyboardInterrupt):
+        query(snapshot, "SELECT 1")

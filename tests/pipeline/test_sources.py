@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.segments import (
@@ -138,8 +138,15 @@ def test_a_damaged_segment_is_named(spark: SparkSession, pipeline: Pipeline) -> 
 class Streamed:
     """A query that takes in what is there, and ends; the next call goes on from its checkpoint."""
 
-    def __init__(self, spark: SparkSession, pipeline: Pipeline, folder: Path) -> None:
-        self._spark, self._journal, self._folder = spark, str(pipeline.journal), folder
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, folder: Path, table: str | None = None
+    ) -> None:
+        self._spark, self._folder = spark, folder
+        self._format, self._path = "hubbub_journal", str(pipeline.journal)
+        self._options: dict[str, str] = {}
+        if table:
+            self._options = {"table": table, "journal": self._path}
+            self._format, self._path = "hubbub_table", str(pipeline.warehouse)
         register(spark)
 
     def batches(self, most: int = 8) -> list[list[str]]:
@@ -149,8 +156,8 @@ class Streamed:
         def take(rows: DataFrame, _: int) -> None:
             found.append(sorted(row.message_id for row in rows.collect() if row.message_id))
 
-        stream = self._spark.readStream.format("hubbub_journal")
-        rows = stream.option("maxFilesPerTrigger", most).load(self._journal)
+        stream = self._spark.readStream.format(self._format).options(**self._options)
+        rows = stream.option("maxFilesPerTrigger", most).load(self._path)
         query = rows.writeStream.foreachBatch(take).option(
             "checkpointLocation", str(self._folder / "checkpoint")
         )
@@ -207,3 +214,63 @@ def test_a_stream_loses_nothing_where_read_and_unread_segments_were_joined(
     replace_segments(pipeline.journal, 1, ["a", "b"], ["rewritten-1"])
     assert stream.batches() == [["m0", "m1"]]
     assert stream.batches() == []
+
+
+def test_a_table_is_a_stream_of_what_rounds_took_in(
+    spark: SparkSession, pipeline: Pipeline, tmp_path: Path
+) -> None:
+    stream = Streamed(spark, pipeline, tmp_path, "messages")
+    for number in range(3):
+        pipeline.write(f"s{number}", published(number, NOON + number))
+    pipeline.run()
+    assert stream.batches(most=2) == [["m0", "m1"], ["m2"]]
+    pipeline.write("s3", published(3, NOON + 3))
+    assert stream.batches() == [], "no round has taken it in"
+    pipeline.run(full=True)
+    assert stream.batches() == [["m3"]], "what a rebuild wrote again is not new"
+    pipeline.write("rewritten-1", published(0, NOON), published(1, NOON + 1))
+    replace_segments(pipeline.journal, 1, ["s0", "s1"], ["rewritten-1"])
+    pipeline.write("s4", published(4, NOON + 4))
+    pipeline.run()
+    assert stream.batches() == [["m4"]], "nor is what compaction wrote again"
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        ({"table": "sessions"}, "'sessions' is no stream.*messages"),
+        ({"table": "traffic"}, "'traffic' is no stream"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_with_the_remedy(
+    spark: SparkSession, pipeline: Pipeline, tmp_path: Path, options: dict[str, str], word: str
+) -> None:
+    register(spark)
+    stream = spark.readStream.format("hubbub_table").options(**options)
+    query = stream.load(str(pipeline.warehouse)).writeStream.format("noop")
+    query = query.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(PySparkException, match=f"(?s){word}"):
+        query.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_journal_without_segments_is_an_empty_frame(spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    assert spark.read.format("hubbub_journal").load(str(tmp_path)).count() == 0
+
+
+@pytest.mark.parametrize("most", ["0", "-1", "abc", "1.5", ""])
+def test_a_stream_of_no_segments_at_a_time_is_refused(
+    spark: SparkSession, tmp_path: Path, most: str
+) -> None:
+    """`0` read nothing, and `-1` all segments but the last, without an error."""
+    register(spark)
+    source = spark.readStream.format("hubbub_journal").option("maxFilesPerTrigger", most)
+    with pytest.raises(AnalysisException, match=f"maxFilesPerTrigger '{most}' is no number"):
+        source.load(str(tmp_path))
+
+
+@pytest.mark.parametrize("source", ["hubbub_journal", "hubbub_table"])
+def test_a_source_without_a_path_says_so(spark: SparkSession, source: str) -> None:
+    register(spark)
+    with pytest.raises(AnalysisException, match="no path is given"):
+        spark.read.format(source).option("table", "messages").load()

@@ -24,9 +24,9 @@ from harness.segments import (
     session_closed,
     session_opened,
 )
+from hubbub.cli.report import make_report
 from hubbub.domain.analytics import RowsQuery
 from hubbub.journal.sealing import seal_all
-from hubbub.pipeline.report import make_report
 from hubbub.pipeline.results import read_rows
 from hubbub.server.wiring import Server
 
@@ -109,6 +109,7 @@ async def test_the_page_shows_what_the_example_load_sent_to_a_hub(
     for row in read_rows(folder, RowsQuery("channels")).rows:
         by_channel[row["channel"]] += row["messages"]
     assert by_channel == sent["messages"]
+    assert len(read_rows(folder, RowsQuery("replies")).rows) == sent["replies"] > 0
     delivered_to: Counter[str] = Counter()
     for row in read_rows(folder, RowsQuery("latency")).rows:
         delivered_to[row["channel"]] += row["deliveries"]

@@ -46,14 +46,21 @@ _ADVICE = {
 
 
 _NOT_PERMITTED = tuple(
-    (re.compile(f"no permission to {pattern}"), remedy)
+    (re.compile(pattern), remedy)
     for pattern, remedy in (
-        ("call '([^']*)'", "a token that names the method may: `hubbub token --rpc '{0}'`"),
         (
-            "submit to the stream '([^']*)'",
+            "only an administrator of all hubs",
+            "use such a token: `hubbub token --level admin --hub '*'`",
+        ),
+        (
+            "no permission to call '([^']*)'",
+            "a token that names the method may: `hubbub token --rpc '{0}'`",
+        ),
+        (
+            "no permission to submit to the stream '([^']*)'",
             "a token for the stream may: `hubbub token --grant 'stream:{0}=p'`",
         ),
-        ("send messages", "a service's token may: `hubbub token --level service`"),
+        ("no permission to send messages", "a service's token may: `hubbub token --level service`"),
     )
 )
 """What an ordinary grant does not help with."""

@@ -119,7 +119,7 @@ def _load(name: str, place: str) -> click.Command:
 
 def _absent(name: str, package: str) -> click.Command:
     """Stands for a command of the server where only the client is installed."""
-    advice = f"needs the server's packages ({package} is missing): pip install 'hubbub[server]'"
+    advice = f"needs {package}, of the server: pip install '.[server]' in a checkout"
 
     @click.command(
         name,

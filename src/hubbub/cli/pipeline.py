@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -42,6 +43,14 @@ class Place(click.ParamType["Path | str"]):
 
     def convert(self, value: Any, *_: Any) -> Path | str:
         return value if "://" in str(value) else Path(value)
+
+
+class FiniteRange(click.FloatRange):
+    """A number. Click takes `nan` and `inf` for numbers within every range."""
+
+    def convert(self, value: Any, *context: Any) -> float:
+        number: float = super().convert(value, *context)
+        return number if math.isfinite(number) else self.fail(f"{value!r} is not a number.")
 
 
 def folders(
@@ -129,7 +138,7 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
 
 _every_option = click.option(
     "--every",
-    type=click.FloatRange(0.1),
+    type=FiniteRange(0.1),
     default=MINUTE_SECONDS,
     show_default=True,
     metavar="SECONDS",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +15,7 @@ import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline import no_tables, warehouse_command
+from hubbub.cli.pipeline import FiniteRange, no_tables, warehouse_command
 from hubbub.cli.tables import json_option, readable, show_entry, table
 
 if TYPE_CHECKING:
@@ -111,11 +111,19 @@ def package(target: Path | None) -> None:
 
 
 @click.command()
-@click.option("--publishes", type=click.FloatRange(0, min_open=True), help="Messages a second.")
-@click.option("--deliveries", type=click.FloatRange(0, min_open=True), help="Deliveries a second.")
+@click.option(
+    "--publishes",
+    type=FiniteRange(0, min_open=True),
+    help="Messages a second.",
+)
+@click.option(
+    "--deliveries",
+    type=FiniteRange(0, min_open=True),
+    help="Deliveries a second.",
+)
 @click.option(
     "--used",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=FiniteRange(0, 1, min_open=True),
     help="How much of a node may be in use, so that one may fail or a peak may come.",
 )
 @warehouse_command
@@ -160,33 +168,39 @@ def _snapshot(warehouse: Path | str) -> Snapshot:
 
 def _print_table(rows: pa.RecordBatchReader) -> None:
     lines: list[list[str]] = []
-    for batch in rows:
-        for row in batch.to_pylist():
-            if len(lines) == _SHOWN_ROWS:
-                click.echo(f"only the first {_SHOWN_ROWS:,} rows; see --format", err=True)
-                return _print_lines(rows.schema.names, lines)
-            lines.append([_readable(value) for value in row.values()])
-    return _print_lines(rows.schema.names, lines)
-
-
-def _print_lines(titles: list[str], lines: list[list[str]]) -> None:
+    for row in _values(rows):
+        if len(lines) == _SHOWN_ROWS:
+            click.echo(f"only the first {_SHOWN_ROWS:,} rows; see --format", err=True)
+            break
+        lines.append([_readable(value) for value in row])
     if not lines:
         click.echo("no rows", err=True)
-    for line in table(titles, lines) if lines else ():
+    for line in table(rows.schema.names, lines) if lines else ():
         click.echo(line)
 
 
 def _print_csv(rows: pa.RecordBatchReader) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(rows.schema.names)
-    for batch in rows:
-        writer.writerows([_plain(value) for value in row.values()] for row in batch.to_pylist())
+    writer.writerows(map(_plain, row) for row in _values(rows))
 
 
 def _print_json(rows: pa.RecordBatchReader) -> None:
+    for row in _values(rows):
+        click.echo(to_json(dict(zip(rows.schema.names, map(_plain, row), strict=True))))
+
+
+def _values(rows: pa.RecordBatchReader) -> Iterator[tuple[Any, ...]]:
     for batch in rows:
-        for row in batch.to_pylist():
-            click.echo(to_json({name: _plain(value) for name, value in row.items()}))
+        yield from zip(*map(_listed, batch.schema.names, batch.columns), strict=True)
+
+
+def _listed(name: str, column: pa.Array) -> list[Any]:
+    try:
+        found: list[Any] = column.to_pylist()
+    except OverflowError:
+        fail(f"the column {name} holds a time before the year 1 or after 9999; cast it to VARCHAR")
+    return found
 
 
 def _readable(value: Any) -> str:

@@ -1,6 +1,6 @@
 """Topics over ZeroMQ: a REQ socket that asks again when there is no answer.
 
-Needs pyzmq (`pip install 'hubbub[zeromq]'`). A request without an answer is sent again on a new
+Needs pyzmq (the extra `zeromq`). A request without an answer is sent again on a new
 socket, since a REQ socket that waits can send nothing else. Puts are numbered, so that one which is
 sent twice is stored once.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -21,6 +22,8 @@ from hubbub.protocols.checks import error_from_wire
 
 if TYPE_CHECKING:
     import zmq.asyncio
+
+notes = logging.getLogger("hubbub.client.notes")
 
 TIMEOUT_SECONDS = 10.0
 _LINGER_MS = 0
@@ -78,7 +81,7 @@ class ZeroMqTopics:
             # A put that was refused uses up no sequence.
             _, serial, info = await self._ask("PutReply", "put", topic, payload, options)
             self._sequences[topic] = sequence
-        said = json.loads(info)
+        said = _without_note(info)
         return Receipt(said.get("msgID", ""), int(serial or 0), said["duplicate"])
 
     async def subscribe(
@@ -93,8 +96,7 @@ class ZeroMqTopics:
         given = {"subscription": name, "start": start, **options}
         async with self._turn:
             frames = await self._ask("SUBSCRIBED", "subscribe", topic, given)
-        found: dict[str, Any] = json.loads(frames[2])
-        return found
+        return _without_note(frames[2])
 
     async def unsubscribe(self, topic: str, name: str = DEFAULT_SUBSCRIPTION) -> None:
         async with self._turn:
@@ -198,6 +200,15 @@ class ZeroMqTopics:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def _without_note(info: bytes) -> dict[str, Any]:
+    """What the hub says; its remark for people goes to the log."""
+    said: dict[str, Any] = json.loads(info)
+    note = said.pop("note", None)
+    if note is not None:
+        notes.warning(note)
+    return said
 
 
 def _refusal(name: str, rest: list[bytes]) -> HubbubError:

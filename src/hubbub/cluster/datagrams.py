@@ -160,6 +160,11 @@ class UserFollows(msgspec.Struct, frozen=True, tag="user_follows"):
     follows: bool
 
 
+class UserErased(msgspec.Struct, frozen=True, tag="user_erased"):
+    hub: str
+    user_id: str
+
+
 class RouteCommand(msgspec.Struct, frozen=True, tag="route_command"):
     """For sessions of the receiver; answered with how many there are."""
 
@@ -202,6 +207,7 @@ Call = (
     | Question
     | HubChanged
     | UserFollows
+    | UserErased
 )
 
 
@@ -283,6 +289,7 @@ _FOR_ANY_NODE = (
     | Question
     | HubChanged
     | UserFollows
+    | UserErased
 )
 
 

@@ -125,3 +125,6 @@ class LocalBus:
 
     async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
         await self._sink.user_follows(hub, user_id, channel, follows)
+
+    async def announce_erasure(self, hub: str, user_id: str) -> None:
+        self._owner.push.erased(hub, user_id)

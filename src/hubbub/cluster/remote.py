@@ -306,7 +306,13 @@ class RemoteBus:
         await self._service.sink.user_follows(hub, user_id, channel, follows)
         await self._tell_others(datagrams.UserFollows(hub, user_id, channel, follows))
 
-    async def _tell_others(self, call: datagrams.HubChanged | datagrams.UserFollows) -> None:
+    async def announce_erasure(self, hub: str, user_id: str) -> None:
+        self._service.owner.push.erased(hub, user_id)
+        await self._tell_others(datagrams.UserErased(hub, user_id))
+
+    async def _tell_others(
+        self, call: datagrams.HubChanged | datagrams.UserFollows | datagrams.UserErased
+    ) -> None:
         others = [node for node in self._nodes() if node != self.node]
         answers = [self.requests.ask(node, HUB_LANE, call, None) for node in others]
         for node, answer in zip(

@@ -27,6 +27,7 @@ QUESTIONS = (
     | datagrams.Question
     | datagrams.HubChanged
     | datagrams.UserFollows
+    | datagrams.UserErased
 )
 """Calls whose answer takes a while."""
 
@@ -107,6 +108,8 @@ class Service:
             self.changed(call.hub, call.channel)
         if isinstance(call, datagrams.UserFollows):
             await self.sink.user_follows(call.hub, call.user_id, call.channel, call.follows)
+        if isinstance(call, datagrams.UserErased):
+            owner.push.erased(call.hub, call.user_id)
         return None
 
     def _route(self, node: str, call: datagrams.RouteCommand | datagrams.RouteMessage) -> int:

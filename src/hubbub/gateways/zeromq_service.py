@@ -54,7 +54,11 @@ class TopicService:
             return ReplyFrames(answers.pong())
         hub, identity = await self._caller(credential, key, address)
         self._node.throttle.admit(hub.name, identity, address)
-        return await self._carry_out(request, hub, identity)
+        note = self._node.note_about(hub)  # what the request stores declares the hub
+        reply = await self._carry_out(request, hub, identity)
+        if note is None:
+            return reply
+        return msgspec.structs.replace(reply, frames=answers.with_note(reply.frames, note))
 
     async def give_back(self, request: Request, answer: ReplyFrames) -> None:
         """The client is gone: others that share its subscription need not wait for the lease."""

@@ -123,8 +123,7 @@ def erase(
     if not folder.sealed.is_dir():
         raise BadRequest(f"{journal} holds no journal; give its folder with --journal")
     with alone(journal):
-        if not dry_run:
-            seal_all(journal)
+        seal_all(journal)
         subject = _subject(folder, hub, user)
         if dry_run:
             would = _search(folder, subject, progress)

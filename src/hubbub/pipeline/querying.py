@@ -22,8 +22,8 @@ _SEALED: Final = (
 
 
 def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
-    """The rows, as they are computed. Several statements, anything but SELECT, and names that the
-    snapshot does not have raise `QueryRefused`."""
+    """The rows, as they are computed; the second column `name` is called `name_1`. Several
+    statements, anything but SELECT, and unknown names raise `QueryRefused`."""
     duckdb = _duckdb()
     connection = duckdb.connect()
     try:
@@ -34,12 +34,18 @@ def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
                 connection.register(name, snapshot.read(name))
         for setting in _SEALED:
             connection.execute(setting).fetchall()
-        rows: pa.RecordBatchReader = connection.sql(sql).to_arrow_reader()
+        rows: pa.RecordBatchReader = connection.sql(sql).project("*").to_arrow_reader()
     except duckdb.CatalogException as error:
         names = ", ".join(snapshot.names)
         raise QueryRefused(f"{_reason(error)}; there are: {names}") from error
     except duckdb.Error as error:
         raise QueryRefused(_reason(error)) from error
+    except RecursionError as error:
+        raise QueryRefused("the query is nested too deeply; split it up using WITH") from error
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # how DuckDB says that Ctrl-C came
+            raise
+        raise KeyboardInterrupt from error
     return rows
 
 

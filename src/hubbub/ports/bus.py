@@ -334,3 +334,7 @@ class Bus(Protocol):
     async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
         """Tell every node, this one included, that a user subscribed with all sessions, or
         unsubscribed them."""
+
+    async def announce_erasure(self, hub: str, user_id: str) -> None:
+        """Tell every node, this one included, that a user was erased: pushes that wait with content
+        of the user, or for the user's devices, are not sent."""

@@ -17,6 +17,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from msgspec import NODEFAULT, Struct
 
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.payloads import with_media_type
+from hubbub.domain.requests import PublishItem
 from hubbub.protocols.checks import check_batch, error_from_wire, parse_start
 from hubbub.protocols.mapping import (
     ERROR_FIELDS,
@@ -193,6 +195,8 @@ class Structs(abc.ABC):
                 others.append(self._read_payload)
             elif member.field is not None:
                 plain.append(member)
+        if self._strict and struct is PublishItem:
+            others.append(_read_spelling)
         conversions = [(each.attribute, self._reader_of(each)) for each in plain]
         absent = _values_without_default(members(struct, message))
         return _RecordReader(struct, self.fetch_all(plain), conversions, others, absent)
@@ -304,6 +308,15 @@ class _RecordReader:
         for read in self._others:
             read(record, where, values)
         return self._struct(**values)
+
+
+def _read_spelling(record: Any, where: str, values: Values) -> None:
+    """The publisher's own spelling of the content type, behind payload and attributes."""
+    attributes = with_media_type(
+        values.get("attributes"), values["content_type"], record.content_type
+    )
+    if attributes is not None:
+        values["attributes"] = attributes
 
 
 def attributes_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -23,7 +23,7 @@ def make_tracing(settings: Settings) -> OtlpSpans | None:
         raise SettingsError(
             [
                 f"tracing.endpoint is set, and the package {error.name} is missing: "
-                "pip install 'hubbub[tracing]'"
+                "pip install '.[tracing]' in a checkout"
             ]
         ) from error
     return OtlpSpans(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from harness.command import hubbub
 from harness.warehouse import write_warehouse
 from harness.warehouse_rows import NOON, published
+from hubbub.domain.commands.jids import Jid
 from hubbub.pipeline.jobs import upkeep
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.commits import commit
@@ -64,6 +66,62 @@ async def test_vacuum_removes_the_versions_that_hold_a_user_and_proves_it(tmp_pa
 def test_another_hubs_user_of_the_same_name_is_no_trace(tmp_path: Path) -> None:
     write_warehouse(tmp_path, {"sessions": [session("ann")]})
     assert upkeep.traces(Location(tmp_path), "other", "ann") == (2, [])
+
+
+@pytest.mark.spec("PIPE-05")
+@pytest.mark.parametrize("user", ["ann", 'a"n', "a\\n"])
+@pytest.mark.parametrize(
+    "text", ["{user}", "{address}", "{address}/phone", "u:{user}", "notification:u:{user}"]
+)
+def test_the_proof_finds_every_name_that_erasure_removes(
+    tmp_path: Path, user: str, text: str
+) -> None:
+    name = text.format(user=user, address=Jid(user, "acme"))
+    record = json.dumps({"sender": name})
+    refused = {"hub": "acme", "segment": "one", "offset": 0, "reason": "future", "record": record}
+    write_warehouse(tmp_path, {"sessions": [session(name)], "quarantine": [refused]})
+    _, found = upkeep.traces(Location(tmp_path), "acme", user)
+    assert sorted(trace.column for trace in found) == ["events", "record"]
+
+
+@pytest.mark.spec("PIPE-05")
+def test_a_word_in_the_messages_of_others_is_no_trace(tmp_path: Path) -> None:
+    word = {"hub": "acme", "term": "ann", "messages": 2, "segment": "one"}
+    write_warehouse(tmp_path, {"term_facts": [word]})
+    assert upkeep.traces(Location(tmp_path), "acme", "ann")[1] == []
+
+
+@pytest.mark.spec("PIPE-05")
+@pytest.mark.parametrize(
+    "command",
+    [("compact",), ("vacuum", "--erased", "ann", "--hub", "acme"), ("prune", "--older-than", "5")],
+)
+async def test_upkeep_of_a_place_without_tables_fails_and_makes_none(
+    tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    done = await hubbub("pipeline", *command, "--warehouse", str(tmp_path / "mistyped"))
+    assert (done.code, done.out) == (1, "")
+    assert f"there are no tables in {tmp_path / 'mistyped'}" in done.err
+    assert not (tmp_path / "mistyped").exists()
+
+
+@pytest.mark.spec("PIPE-05")
+async def test_pruning_by_more_days_than_a_calendar_has_removes_nothing(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    there = ("--older-than", "99999999", "--warehouse", str(tmp_path))
+    done = await hubbub("pipeline", "prune", *there)
+    assert (done.code, done.out.strip()) == (0, "removed 0 rows from 0 tables")
+
+
+@pytest.mark.spec("PIPE-03")
+@pytest.mark.parametrize("number", ["nan", "inf"])
+async def test_an_option_that_is_no_number_is_refused(tmp_path: Path, number: str) -> None:
+    there = ("--warehouse", str(tmp_path))
+    done = await hubbub("pipeline", "capacity", "--publishes", number, *there)
+    assert (done.code, number in done.err) == (2, True)
+    assert read_capacity(Location(tmp_path)) == Capacity()
+    done = await hubbub("pipeline", "run", "--follow", "--every", number, *there)
+    assert (done.code, number in done.err) == (2, True)
 
 
 @pytest.mark.spec("PIPE-05", "PIPE-07")

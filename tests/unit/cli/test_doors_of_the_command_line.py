@@ -77,7 +77,7 @@ def test_a_command_whose_packages_are_missing_says_what_to_install() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 1
-    assert "pip install 'hubbub[server]'" in found.stderr
+    assert "pip install '.[server]'" in found.stderr
 
 
 def test_after_make_run_the_command_is_typed_as_the_how_tos_type_it(
@@ -144,3 +144,5 @@ def test_hints_name_the_right_option() -> None:
     refused = NotPermitted("no permission to submit to the stream 'clicks'")
     assert "--grant 'stream:clicks=p'" in advice(refused)
     assert "--grant 'PATTERN=ps'" in advice(NotPermitted("no permission to publish to 'a'"))
+    refused = NotPermitted("only an administrator of all hubs may shut the server down")
+    assert advice(refused) == "; use such a token: `hubbub token --level admin --hub '*'`"

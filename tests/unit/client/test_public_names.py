@@ -30,7 +30,7 @@ def test_a_subscription_shows_applications_what_is_theirs() -> None:
 
 
 def test_the_client_needs_nothing_of_the_server() -> None:
-    """Of all that is installed here, only what `pip install hubbub` brings can be imported."""
+    """Of all that is installed here, only what `pip install .` brings can be imported."""
     wanted = {"hubbub", *_required("hubbub")}
     while more := {each for name in wanted for each in _required(name)} - wanted:
         wanted |= more

@@ -59,7 +59,7 @@ def needing_arrow() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name not in ("pyarrow", "numpy"):
             raise
-        fail("this needs Arrow: run `make pipeline`, or pip install 'hubbub[pipeline]'")
+        fail("this needs Arrow: in a checkout, `make pipeline` installs it")
 
 
 def existing(journal: Path) -> Path:

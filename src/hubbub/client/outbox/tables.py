@@ -124,8 +124,9 @@ def draft(
     check_name(topic, "topic")
     check_event_name(event)
     envelope: dict[str, Any] = {**options}
-    payload, plain_type = typed_payload(*encode_data(data, envelope.pop("content_type", None)))
-    return _put(topic, event, plain_type, payload, attributes_of(envelope))
+    encoded, content_type = encode_data(data, envelope.pop("content_type", None))
+    payload, _ = typed_payload(encoded, content_type)
+    return _put(topic, event, content_type, payload, attributes_of(envelope))
 
 
 def _put(

@@ -96,6 +96,8 @@ class UserAdministration:
         followings = await self._store.delete_followings_of(hub, user_id)
         subscriptions = await self._unsubscribe(hub, user_id)
         roles = await self._leave_channels(known, user_id)
+        messages = await self._erase_messages(hub, user_id)
+        await self._node.bus.announce_erasure(hub, user_id)
         erased = Erased(
             notifications,
             named,
@@ -109,7 +111,7 @@ class UserAdministration:
             peer_subscriptions=sum(each.kind == "peer" for each in webhooks),
             peers=peers,
             sessions=sessions,
-            messages=await self._erase_messages(hub, user_id),
+            messages=messages,
             left=await self._search(hub, user_id),
         )
         name = f"sha256:{hashlib.sha256(user_id.encode()).hexdigest()}"

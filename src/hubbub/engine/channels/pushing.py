@@ -19,6 +19,10 @@ class PushSink(Protocol):
     def channel_changed(self, hub: str, channel: str) -> None:
         """Who may read a channel changed."""
 
+    def erased(self, hub: str, user_id: str) -> None:
+        """A user was erased: what waits with content of the user, or for the user's devices, is
+        not sent."""
+
 
 class NoPush:
     """Where nothing is pushed."""
@@ -30,4 +34,7 @@ class NoPush:
         pass
 
     def channel_changed(self, hub: str, channel: str) -> None:
+        pass
+
+    def erased(self, hub: str, user_id: str) -> None:
         pass

@@ -158,6 +158,11 @@ class PushDriver:
         if self._concerns(hub, channel):
             self._followings.review_channel(hub, channel)
 
+    def erased(self, hub: str, user_id: str) -> None:
+        queue = self.queues.get(hub)
+        if queue is not None:
+            queue.erased[user_id] = self._now()
+
     def _concerns(self, hub: str, channel: str) -> bool:
         return self._owns(partition_of(hub, channel))
 
@@ -266,6 +271,10 @@ class PushDriver:
         pace = self._pace(token.hub)
         if pace is not None:
             await pace.wait()
+        queue = self.queues.get(token.hub)
+        if queue is not None and queue.is_erased(token, note):
+            self.counters[token.hub].outcomes[token.platform, "dropped"] += 1
+            return Attempt("refused", "erased")  # the journal would name the user again
         destination = self._sender.destination(token)
         try:
             attempt = await self._sender.attempt(token, destination, delivery.content)

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
+from hubbub.domain.push.content import PushNote
 from hubbub.domain.push.tokens import PushToken
 from hubbub.engine.outgoing import Destination
 from hubbub.engine.push.audience import Pushed
@@ -52,6 +53,8 @@ class HubQueue:
     """Deliveries of all lanes."""
     room: asyncio.Event = field(default_factory=asyncio.Event)
     spreading: bool = False
+    erased: dict[str, int] = field(default_factory=dict)
+    """Users that were erased while something waited, and when, in milliseconds since 1970."""
 
     def offer(self, pushed: Pushed, most: int) -> bool:
         """Whether there was room for it."""
@@ -81,6 +84,11 @@ class HubQueue:
         """What no device was found for yet."""
         self.waiting.clear()
         self.waiting_bytes = 0
+
+    def is_erased(self, token: PushToken, note: PushNote) -> bool:
+        """Whether the device's user, or the publisher, was erased after the note was made."""
+        users = (token.user_id, note.publisher)
+        return any(note.published_at <= self.erased.get(user or "", -1) for user in users)
 
     def release(self, lane: Lane) -> None:
         """A delivery is done with."""

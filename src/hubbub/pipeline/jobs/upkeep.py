@@ -5,6 +5,7 @@ Each is a round of its own, so that it excludes others, and readers see it as a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from datetime import UTC, datetime
 from functools import partial
@@ -17,9 +18,12 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyarrow import fs
 
+from hubbub.domain.commands.jids import Jid
+from hubbub.domain.names import user_channel, user_notifications
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import TABLE, Rounds, versions
+from hubbub.pipeline.tables.rounds import TABLE, Rounds, last_done, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import TARGET_BYTES, drop_scratch
 
@@ -84,7 +88,7 @@ def prune(
     """Removes rows of events before a time, in microseconds since 1970, from all tables but those
     about segments and rounds, and totals of whole months. Old versions hold them until they are
     vacuumed."""
-    moment = datetime.fromtimestamp(before / 1e6, UTC)
+    moment = datetime.fromtimestamp(max(before, 0) / 1e6, UTC)
     month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
     def work(delta: DeltaTable) -> int:
@@ -121,7 +125,12 @@ def _each(
     work: Callable[[DeltaTable], int],
     progress: Progress,
 ) -> list[int]:
-    """What the work says of the tables that it changed, of which it says more than 0."""
+    """What the work says of the tables that it changed, of which it says more than 0. Raises
+    `PipelineError` where there are no tables."""
+    if last_done(warehouse) is None:
+        raise PipelineError(
+            f"there are no tables in {warehouse} yet; make them with `hubbub pipeline run`"
+        )
     rounds = Rounds(warehouse)
     with rounds.running(now):
         tables, found = list(versions(warehouse)), []
@@ -138,8 +147,10 @@ def _each(
 
 
 def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[Trace]]:
-    """Reads every data file there is, of old versions too: how many, and where the user's id is the
-    value of any field of a row of the hub."""
+    """Reads every data file there is, of old versions too: how many, and where a field of a row
+    of the hub is the user's id, address or own channel. Words that others wrote do not count."""
+    address = str(Jid(user, hub))
+    names = [user, address, user_channel(user), user_notifications(user)]
     count = 0
     found: list[Trace] = []
     for table in TABLES:
@@ -149,25 +160,34 @@ def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[Trace]]:
             if info.is_file and info.extension == "parquet":
                 count += 1
                 with pq.ParquetFile(files.open_input_file(info.path)) as file:
-                    found += _found(file, f"{table}/{info.base_name}", hub, user)
+                    found += _found(file, f"{table}/{info.base_name}", hub, names, f"{address}/")
     return count, found
 
 
-def _found(file: pq.ParquetFile, name: str, hub: str, user: str) -> Iterator[Trace]:
+def _found(
+    file: pq.ParquetFile, name: str, hub: str, names: list[str], session: str
+) -> Iterator[Trace]:
+    """Where a text is one of the names, or begins with `session`."""
+    quoted = [json.dumps(each, ensure_ascii=False) for each in names]
+    quoted.append(json.dumps(session, ensure_ascii=False)[:-1])
     totals: dict[str, int] = {}
     for batch in file.iter_batches(_CHECKED_ROWS, use_threads=False):
         rows = pa.Table.from_batches([batch])
         if "hub" in rows.column_names:
             rows = rows.filter(pc.equal(rows["hub"], hub))
-        for column in rows.column_names:
+        for column in sorted({*rows.column_names} - {"term"}):
             hits = sum(
-                pc.sum(pc.equal(values, user)).as_py() or 0
+                _count(pc.is_in(values, pa.array(names))) + _count(pc.starts_with(values, session))
                 for values in _texts(rows[column].combine_chunks())
             )
             if column == "record":
-                hits += pc.sum(pc.match_substring(rows[column], f'"{user}"')).as_py() or 0
+                hits += sum(_count(pc.match_substring(rows[column], each)) for each in quoted)
             totals[column] = totals.get(column, 0) + hits
     return (Trace(name, column, hits) for column, hits in totals.items() if hits)
+
+
+def _count(hits: pa.Array) -> int:
+    return pc.sum(hits).as_py() or 0
 
 
 def _texts(values: pa.Array) -> Iterator[pa.Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from hubbub.domain.replacements import Lineage
@@ -28,6 +27,7 @@ from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.sources import segments
 from hubbub.pipeline.sources.pruning import Pruning, pruning
 from hubbub.pipeline.sources.segments import SUFFIX, Segment, sealed_segments
+from hubbub.pipeline.sources.streaming import SegmentStream
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.snapshot import row_filter
 from hubbub.pipeline.transforms.events import EVENTS
@@ -39,8 +39,6 @@ _NATIVE: Final = {
     "hdfs": "org.apache.hadoop.hdfs.DistributedFileSystem",
     "s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem",
 }
-_STREAMED: Final = 64
-"""Segments of one micro-batch of a stream, where the option `maxFilesPerTrigger` is not set."""
 _FORMAT: Final = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(page_checksum_verification=True)
 )
@@ -121,8 +119,7 @@ class JournalSource(DataSource):
         return _Reader(wanted, [segment.path for segment in found])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        most = int(self.options.get("maxFilesPerTrigger", _STREAMED))
-        return _StreamReader(self.options["path"], pruning(self.options, COLUMNS), most)
+        return _StreamReader(self.options["path"], pruning(self.options, COLUMNS))
 
 
 class _Reader(DataSourceReader):
@@ -146,53 +143,24 @@ class _Reader(DataSourceReader):
             ) from error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return iter(read_split(partition.value, self._columns, self._where).to_batches())
+        """Where there are no partitions, Spark asks for one without a value."""
+        split = partition.value
+        return iter(read_split(split, self._columns, self._where).to_batches() if split else ())
 
 
-class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """New segments in the order of their names. The offset names those that were read and are still
-    there; names are never used again. Segments that took the place of others count as read where
-    the others were. Of one that took the place of segments of which only some were read, all events
-    are given, some of them again."""
-
-    def __init__(self, path: str, wanted: Pruning, most: int) -> None:
+class _StreamReader(SegmentStream[Segment]):
+    def __init__(self, path: str, wanted: Pruning) -> None:
+        super().__init__(wanted.most)
         self._journal = path
         self._reader = _Reader(wanted)
-        self._most = most
-        self._until: Collection[str] | None = None
 
-    def initialOffset(self) -> dict[str, Any]:
-        return {"read": []}
+    def state(self) -> tuple[Mapping[str, Segment], Lineage]:
+        found, manifest = segments.with_manifest(Location(self._journal))
+        return found, Lineage(manifest, SUFFIX)
 
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxFiles(self._most)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        self._until = self._state()[0]
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        there, lineage = self._state()
-        before = set(start["read"])
-        known = {name for name in there if lineage.covers(before, name)}
-        new = sorted(there.keys() - known)
-        if self._until is not None:
-            new = [name for name in new if name in self._until]
-        if isinstance(limit, ReadMaxFiles):
-            new = new[: limit.max_files]
-        return {"read": sorted([*known, *new])} if new else start
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Of a batch that is read once more after a crash, a segment may have been replaced."""
-        there, lineage = self._state()
-        before = set(start["read"])
-        names = [name for name in end["read"] if not lineage.covers(before, name)]
-        new = {found for name in names for found in lineage.successors(name)}
-        paths = [there[name].path for name in sorted(new & there.keys())]
-        return [InputPartition(split) for path in paths for split in self._reader.splits(path)]
+    def splits(self, segments: Sequence[Segment]) -> list[InputPartition]:
+        splits = (split for segment in segments for split in self._reader.splits(segment.path))
+        return [InputPartition(split) for split in splits]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._reader.read(partition)
-
-    def _state(self) -> tuple[dict[str, Segment], Lineage]:
-        found, manifest = segments.with_manifest(Location(self._journal))
-        return found, Lineage(manifest, SUFFIX)

@@ -24,18 +24,26 @@ class Pruning:
     schema: pa.Schema
     window: Window
     hub: str | None
+    most: int
+    """Segments of one micro-batch of a stream."""
 
 
 def pruning(options: Mapping[str, str], schema: pa.Schema) -> Pruning:
-    """Of the options `columns`, separated by commas, `since`, `until` and `hub`. Raises
-    `PipelineError`."""
+    """Of the options `columns`, separated by commas, `since`, `until`, `hub`, and of a stream
+    `maxFilesPerTrigger`. Raises `PipelineError`, also where neither `path` nor `files` is given. To
+    be called for the schema: Spark hides what goes wrong when the reader of a stream is made."""
+    if options.keys().isdisjoint(("path", "files")):
+        raise PipelineError("no path is given; load(path) takes the folder or URL to read")
     columns = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
     if unknown := [name for name in columns if name not in schema.names]:
         known = ", ".join(schema.names)
         raise PipelineError(f"there is no column {unknown[0]!r}; there are {known}")
     window = Window(_time(options, "since"), _time(options, "until"))
     wanted = pa.schema([schema.field(name) for name in columns]) if columns else schema
-    return Pruning(wanted, window, options.get("hub"))
+    most = options.get("maxFilesPerTrigger", "64")
+    if not most.isdecimal() or int(most) == 0:
+        raise PipelineError(f"maxFilesPerTrigger {most!r} is no number; give 1 or more")
+    return Pruning(wanted, window, options.get("hub"), int(most))
 
 
 def _time(options: Mapping[str, str], name: str) -> int | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -11,14 +12,22 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.domain.replacements import Lineage
+from hubbub.pipeline.catalogue import BY_SEGMENT, SCRATCH, TABLES
 from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.sources.journal import readable_by_spark
 from hubbub.pipeline.sources.pruning import pruning
+from hubbub.pipeline.sources.segments import SUFFIX, with_manifest
+from hubbub.pipeline.sources.streaming import SegmentStream
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot, row_filter
 from hubbub.pipeline.views import VIEWS
@@ -73,6 +82,9 @@ class TableSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         return _Reader(self.options)
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _StreamReader(self.options)
+
 
 def _shape(options: Mapping[str, str]) -> pa.Schema:
     table = options.get("table", "")
@@ -116,8 +128,45 @@ class _Reader(DataSourceReader):
             read = partial(open_snapshot(self._warehouse).read, self._table, columns=names)
             rows = read(since=window.since, until=window.until, hub=self._wanted.hub)
             return iter(rows.to_batches())
-        place = f"{self._warehouse}/{self._table}"
-        return file_batches(place, partition.value, self._shape, columns=names, filter=self._where)
+        return self.rows(partition.value)
+
+    def rows(self, file: str, *more: pc.Expression) -> Iterator[pa.RecordBatch]:
+        """The wanted rows of a file that meet the conditions."""
+        wanted = [each for each in (self._where, *more) if each is not None]
+        where = reduce(operator.and_, wanted) if wanted else None
+        place, names = f"{self._warehouse}/{self._table}", self._wanted.schema.names
+        return file_batches(place, file, self._shape, columns=names, filter=where)
+
+
+class _StreamReader(SegmentStream[str]):
+    """The rows of segments that rounds took in. The option `journal` names the journal whose
+    manifest tells which segments took the place of others; without it, all of them are new."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(pruning(options, _shape(options)).most)
+        self._table = options.get("table", "")
+        if self._table not in BY_SEGMENT:
+            raise PipelineError(
+                f"the table {self._table!r} is no stream, since rounds change rows of it; there are"
+                f" streams of {', '.join(BY_SEGMENT)}"
+            )
+        self._warehouse = options["path"]
+        self._journal = options.get("journal")
+        self._reader = _Reader(options)
+
+    def state(self) -> tuple[Mapping[str, str], Lineage]:
+        manifest = with_manifest(Location(self._journal))[1] if self._journal else []
+        known = open_snapshot(self._warehouse).read("segments", columns=["segment", "refused"])
+        taken = known.filter(pc.is_null(known["refused"]))["segment"].to_pylist()
+        return {name: name for name in taken}, Lineage(manifest, SUFFIX)
+
+    def splits(self, segments: Sequence[str]) -> list[InputPartition]:
+        files = open_snapshot(self._warehouse).files(self._table)
+        return [InputPartition((file.path, segments)) for file in files if file.may_hold(segments)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        file, segments = partition.value
+        return self._reader.rows(file, pc.field("segment").isin(segments))
 
 
 def file_batches(table: str, file: str, schema: pa.Schema, **more: Any) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ def read_capacity(warehouse: Location) -> Capacity:
         return MEASURED
     except msgspec.DecodeError as error:
         raise WarehouseUnreadable(
-            f"{warehouse}/{_FILE} cannot be read ({error}); set it again with"
+            f"{warehouse}/{_FILE} cannot be read ({error}); remove it, and set it again with"
             " `hubbub pipeline capacity`"
         ) from error
 

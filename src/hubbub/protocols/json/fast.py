@@ -21,7 +21,7 @@ from hubbub.domain.notices import (
     TopicArticles,
     TopicMessages,
 )
-from hubbub.domain.payloads import readable_json, typed_payload
+from hubbub.domain.payloads import readable_json, typed_payload, with_media_type
 from hubbub.domain.requests import Producer, Publish, PublishItem, SendCommand
 from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
@@ -262,12 +262,14 @@ def _item(found: _Item) -> PublishItem:
         body, content_type = readable_json(bytes(payload.json)), JSON
     else:
         body, content_type = given_payload(payload, "")
+    attributes = None
     if found.content_type:
         body, content_type = typed_payload(body, found.content_type)
+        attributes = with_media_type(None, content_type, found.content_type)
     event, extra, producer = found.event, found.extra, found.producer
     if event:
         check_event_name(event)
-    if extra is None and producer is None:
+    if extra is None and producer is None and attributes is None:
         return PublishItem(
             found.channel, event or "", body, content_type, False, False, False, False, found.req_id
         )
@@ -283,6 +285,7 @@ def _item(found: _Item) -> PublishItem:
         extra.transient or False,
         found.req_id,
         None if producer is None else _producer(producer),
+        attributes=attributes,
     )
 
 

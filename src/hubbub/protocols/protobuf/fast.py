@@ -13,7 +13,7 @@ from typing import Any
 
 from hubbub.domain.messages import BINARY, Message
 from hubbub.domain.notices import Delivery, Published, PublishResult
-from hubbub.domain.payloads import typed_payload
+from hubbub.domain.payloads import typed_payload, with_media_type
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
@@ -144,9 +144,10 @@ def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
     `InvalidPayload`, `Malformed`."""
     if proto.HasField("attributes") or proto.security_token or proto.idempotency_key:
         return None
-    content_type = proto.content_type
+    content_type, attributes = proto.content_type, None
     if content_type:
         body, content_type = typed_payload(proto.payload, content_type)
+        attributes = with_media_type(None, content_type, proto.content_type)
     else:
         body, content_type = proto.payload, BINARY
     req_id: int | None = proto.req_id
@@ -156,7 +157,7 @@ def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
     if event:
         check_event_name(event)
     producer = _producer(proto.producer) if proto.HasField("producer") else None
-    if producer is None and not proto.HasField("extra"):
+    if producer is None and attributes is None and not proto.HasField("extra"):
         return PublishItem(
             proto.channel, event, body, content_type, False, False, False, False, req_id
         )
@@ -174,6 +175,7 @@ def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
         extra.transient,
         req_id,
         producer,
+        attributes=attributes,
     )
 
 

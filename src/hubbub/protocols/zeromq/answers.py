@@ -55,6 +55,14 @@ def put_reply(topic: str, message_id: str, outcome: PublishOutcome) -> Frames:
     return [b"PutReply", topic.encode(), serial, _encode(info)]
 
 
+def with_note(frames: Frames, note: str) -> Frames:
+    """Adds a remark for people to the JSON object that ends the answer to `put` or `subscribe`."""
+    if frames[0] not in (b"PutReply", b"SUBSCRIBED"):
+        return frames
+    *others, info = frames
+    return [*others, _encode(msgspec.json.decode(info) | {"note": note})]
+
+
 def frames_of(notice: Notice) -> Frames:
     """What a client of ZeroMQ is told for a request about topics."""
     match notice:

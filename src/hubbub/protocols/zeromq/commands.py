@@ -11,7 +11,7 @@ from msgspec import Meta
 from hubbub.domain.errors import BadRequest, Malformed, TooLarge
 from hubbub.domain.messages import Attributes
 from hubbub.domain.names import check_name
-from hubbub.domain.payloads import parse_payload
+from hubbub.domain.payloads import as_spelt, parse_payload
 from hubbub.domain.requests import (
     Ping,
     Producer,
@@ -119,7 +119,7 @@ def _put(parts: Sequence[bytes]) -> PublishItem:
         content_type,
         store=True,
         producer=producer,
-        attributes=attributes,
+        attributes=as_spelt(attributes, options.content_type),
         security_token=options.security_token,
     )
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hubbub.domain import errors, notices, requests
-from hubbub.domain.messages import BINARY, JSON, Message
+from hubbub.domain.messages import BINARY, JSON, Attributes, Message
 from hubbub.domain.requests import Rejected
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
@@ -168,7 +168,8 @@ def test_a_payload_is_checked_against_its_content_type(
 
     (found,) = PROTOBUF_V1.decode(frame((E.Publish, pb.ChannelPubRequest(publishes=[item]))))
 
-    assert found == requests.Publish((requests.PublishItem("a", "", *expected),))
+    spelt = None if content_type in ("", expected[1]) else Attributes(media_type=content_type)
+    assert found == requests.Publish((requests.PublishItem("a", "", *expected, attributes=spelt),))
 
 
 @pytest.mark.parametrize(

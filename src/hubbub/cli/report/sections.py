@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hubbub.pipeline.report import wording
-from hubbub.pipeline.report.charts import Line, Unit, chart
-from hubbub.pipeline.report.figures import Figures, Row
-from hubbub.pipeline.report.wording import count, duration, escaped, share, time_of
+from hubbub.cli.report import wording
+from hubbub.cli.report.charts import Line, Unit, chart
+from hubbub.cli.report.figures import Figures, Row
+from hubbub.cli.report.wording import count, duration, escaped, share, time_of
 
 Column = tuple[str, Callable[[Row], str]]
 
