@@ -17,7 +17,7 @@ from typing import Any
 
 import aiohttp
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 from harness.node import ROOT, node
 

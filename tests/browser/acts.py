@@ -19,15 +19,19 @@ def until(there: Callable[[], object]) -> None:
 
 def confirm(page: Any, button: str, said: str) -> None:
     """Presses a button that asks first."""
-    page.get_by_role("button", name=button, exact=True).first.click()
-    page.get_by_role("button", name="Yes, do it").click()
-    page.get_by_text(said).first.wait_for()
+    press(page, button)
+    press(page, "Yes, do it", said)
 
 
 def press(page: Any, button: str, said: str = "") -> None:
+    """Presses a button, and waits until the page says so: the same words may still be shown from
+    an act before."""
+    words = page.get_by_text(said) if said else None
+    if words is not None:
+        words.evaluate_all("shown => shown.forEach((each) => each.setAttribute('data-before', ''))")
     page.get_by_role("button", name=button, exact=True).first.click()
-    if said:
-        page.get_by_text(said).first.wait_for()
+    if words is not None:
+        words.and_(page.locator(":not([data-before])")).first.wait_for()
 
 
 def fill(page: Any, **fields: str) -> None:

@@ -122,6 +122,7 @@ def admin_state(browser: Any, dev_hub: DevHub) -> Any:
 @pytest.fixture
 def dashboard(browser: Any, dev_hub: DevHub, admin_state: Any) -> Iterator[Dashboard]:
     """An administrator of all hubs."""
+    dev_hub.revive()
     context = browser.new_context(
         viewport={"width": 1280, "height": 900}, storage_state=admin_state
     )

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.servers import free_port
 from harness.documentation import blocks_of
-from harness.example_runner import free_port
 from harness.nginx import accepting
 from harness.running_hub import RunningHub
 from hubbub.domain.permissions import Identity, Level

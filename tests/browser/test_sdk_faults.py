@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 
 api = pytest.importorskip("playwright.async_api", reason="Playwright is not installed")

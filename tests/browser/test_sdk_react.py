@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 from harness.node import needs_node, node
 

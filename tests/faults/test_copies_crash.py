@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.servers import free_port
 from harness.child import child
-from harness.example_runner import free_port
 from harness.hub_process import HubProcess
 from hubbub.client import connect
 

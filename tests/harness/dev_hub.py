@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from benchmarks.servers import free_port
+
 MARKUP = '<img src=x onerror="window.hacked=1">'
 HOSTILE = (
     MARKUP,
@@ -36,7 +38,7 @@ class DevHub:
         self._folder = folder
         self._settings = {f"HUBBUB_{name}": value for name, value in settings.items()}
         self._log = (folder / "hub.log").open("wb")
-        self._process = self._start("0", {})
+        self._process = self._start(str(free_port()), {})
         self.address, self.ticket = self._read_banner()
         self.admin = self.token("--level", "admin", "--hub", "*", "--user", "root")
         self._others: list[subprocess.Popen[bytes]] = []
@@ -49,6 +51,11 @@ class DevHub:
             stderr=self._log,
             env={**os.environ, "PYTHONUNBUFFERED": "1", **self._settings, **environment},
         )
+
+    def revive(self) -> None:
+        """Starts it again where a test before did not manage to."""
+        if self._process.poll() is not None:
+            self.restart()
 
     def restart(self, **environment: str) -> None:
         """At the same address, over the same data; with other variables of the environment."""
@@ -115,10 +122,17 @@ class DevHub:
     def _stop(processes: list[subprocess.Popen[bytes]]) -> None:
         for process in processes:
             process.terminate()
+        late = []
         for process in processes:
-            process.wait(20)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                late.append(process.args)
+                process.kill()
+                process.wait()
             if process.stdout is not None:
                 process.stdout.close()
+        assert not late, f"did not end within 20 s of SIGTERM: {late}"
 
 
 def seed(hub: DevHub) -> None:

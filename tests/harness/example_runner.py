@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 from yarl import URL
 
+from benchmarks.servers import free_port
 from harness.documentation import (
     ROOT,
     Block,
@@ -102,12 +102,6 @@ def _preparations(blocks: list[Block]) -> list[list[str]]:
 
 def _lines(text: str) -> list[str]:
     return text.replace("\\\n", " ").splitlines()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Command:

@@ -23,9 +23,10 @@ from typing import Any
 import pytest
 from aiosmtpd.smtp import SMTP, AuthResult
 
+from benchmarks.servers import free_port
+
 PASSWORD = "s3cr3t-of-the-tests"
 _START_SECONDS = 20.0
-
 
 # -- IMAP -----------------------------------------------------------------------------------------
 
@@ -61,11 +62,6 @@ class Dovecot:
                 assert isinstance(mail, EmailMessage)
                 found.append(mail)
         return found
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 _CONFIGURATION = """
@@ -120,7 +116,7 @@ def dovecot(folder: Path, certificate: tuple[Path, Path]) -> Iterator[Dovecot]:
     if root:  # dovecot logs nobody in as root; these come with its package
         user, group, login_user = "dovecot", "dovecot", "dovenull"
         mail_user, mail_group = "nobody", "nogroup"
-    ports = (_free_port(), _free_port())
+    ports = (free_port(), free_port())
     mail = folder / "mail"
     mail.mkdir(parents=True)
     (folder / "state").mkdir()

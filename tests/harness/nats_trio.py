@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from hubbub.server.nats_server import program
 from hubbub.server.supervisor import end_with_parent
 

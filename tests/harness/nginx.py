@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 
 _MAIN = """
 daemon off;

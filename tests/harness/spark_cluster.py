@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
+
+from benchmarks.servers import free_port
 
 DEADLINE_SECONDS = 300
 _DEPLOY = "org.apache.spark.deploy"
@@ -49,7 +50,7 @@ class SparkCluster:
 def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
     """All of it has ended when the block has."""
     with contextlib.ExitStack() as running:
-        port = _free_port()
+        port = free_port()
         log = folder / "master.log"
         master = _daemon(log, f"{_DEPLOY}.master.Master", *_WHERE, "--port", str(port))
         running.enter_context(master)
@@ -90,9 +91,3 @@ def _wait_for(log: Path, words: str) -> None:
     while words not in log.read_text(errors="replace"):
         assert time.monotonic() < end, log.read_text(errors="replace")[-2000:]
         time.sleep(0.05)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.servers import free_port
 from harness.admin import HUB, Caller
 from harness.communication import BOXES, CommHub, comm_hub, memory, until
-from harness.example_runner import free_port
 from harness.mail import mail_server
 from harness.receivers import Receiver
 from harness.running_hub import StartHub

@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+from benchmarks.servers import free_port
 from harness.restarting import RestartingHub
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.scripted_hub import message, scripted_hub
@@ -437,18 +438,12 @@ async def test_an_anonymous_session_goes_on_from_its_positions(hub: RunningHub) 
         assert await texts(subscription, 3) == [1, 2, 3]
 
 
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-    async with server:
-        return int(server.sockets[0].getsockname()[1])
-
-
 @pytest.mark.spec("UI-02", "LIVE-15")
 async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
     """What is stored goes on without a gap, what is not says so, and what was published while
     the server was away arrives."""
     hubs = open_hub(namespaces={"log": STORED})
-    async with RestartingHub(tmp_path, hubs, listener__port=await free_port()) as life:
+    async with RestartingHub(tmp_path, hubs, listener__port=free_port()) as life:
         hub = await life.restart()
         async with client_of(hub, hub.token("ann")) as client:
             log = await client.subscribe("log:a")
@@ -475,7 +470,7 @@ async def test_a_restarted_server_is_found_again(tmp_path: Path) -> None:
 
 @pytest.mark.spec("UI-02")
 async def test_the_offline_queue_is_bounded(tmp_path: Path) -> None:
-    async with RestartingHub(tmp_path, listener__port=await free_port()) as life:
+    async with RestartingHub(tmp_path, listener__port=free_port()) as life:
         hub = await life.restart()
         options = Options(backoff_first=0.02, backoff_longest=0.05, max_queued=2)
         async with client_of(hub, options=options) as client:
@@ -495,7 +490,7 @@ async def test_the_offline_queue_is_bounded(tmp_path: Path) -> None:
 
 @pytest.mark.spec("UI-02")
 async def test_nobody_at_the_address(tmp_path: Path) -> None:
-    port = await free_port()
+    port = free_port()
     url = f"ws://127.0.0.1:{port}"
     with pytest.raises(Unreachable, match="connection refused"):
         await connect(url, hub="acme")
@@ -644,6 +639,6 @@ async def test_the_client_without_asyncio(hub: RunningHub) -> None:
 
 @pytest.mark.spec("UI-02")
 async def test_the_client_without_asyncio_says_that_nobody_is_there() -> None:
-    port = await free_port()
+    port = free_port()
     with pytest.raises(Unreachable):
         await asyncio.to_thread(synchronous.connect, f"ws://127.0.0.1:{port}")

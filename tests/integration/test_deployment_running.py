@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from benchmarks.postgres import PASSWORD
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 from harness.nats_trio import SECRET, nats_trio
 from harness.nginx import accepting

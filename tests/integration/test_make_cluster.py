@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from benchmarks.servers import free_port
 from harness.command import PATIENCE_SECONDS, hubbub, running_hubbub
-from harness.example_runner import free_port
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def first_port() -> int:
     """Such that the ports are free which the nodes take: each has two, 10 above the one before."""
     taken = runpy.run_path(str(ROOT / "scripts" / "cluster.py"))["taken"]
     while True:
-        port = free_port() % 20_000 + 10_000  # below those that connections are given
+        port = free_port()
         if taken(port + 10 * node + door for node in range(3) for door in range(2)) is None:
             return port
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from nats.aio.msg import Msg
 
+from benchmarks.servers import free_port
 from harness.certificates import make_certificate
-from harness.example_runner import free_port
 from harness.nats import running_nats
 from harness.nats_accounts import Accounts
 from harness.running_hub import StartHub, hub_settings, open_hub

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from benchmarks.servers import free_port
 from harness.admin import HUB, admin_of
-from harness.example_runner import free_port
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from hubbub.client import (

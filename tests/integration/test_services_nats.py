@@ -16,7 +16,7 @@ from google.protobuf.struct_pb2 import Value
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.nats import nats_server, open_nats_server
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import TopicSocket, until

@@ -11,7 +11,7 @@ import psutil
 import pytest
 import zmq
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 from harness.journal import journalled
 from harness.running_hub import RunningHub, StartHub

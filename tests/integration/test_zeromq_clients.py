@@ -13,7 +13,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
-from harness.example_runner import free_port
+from benchmarks.servers import free_port
 from harness.hub_process import HubProcess
 from hubbub.domain.permissions import Identity, Level
 from hubbub.server.access import make_tokens
