@@ -25,7 +25,7 @@ from browser.routes import MONTH, PAGES
 from harness.dev_hub import DevHub, seed
 from harness.warehouse import write_warehouse
 from harness.warehouse_month import month
-from hubbub.cli.report import make_report
+from hubbub.cli.pipeline.report import make_report
 
 ROOT = Path(__file__).parents[1]
 WATCHED_SECONDS = 45

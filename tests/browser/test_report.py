@@ -10,7 +10,7 @@ import pytest
 from harness.dev_hub import MARKUP
 from harness.warehouse import write_warehouse
 from harness.warehouse_rows import published
-from hubbub.cli.report import make_report
+from hubbub.cli.pipeline.report import make_report
 
 from .conftest import axe
 

@@ -17,7 +17,7 @@ from harness.running_hub import StartHub, open_hub
 from harness.topics import STORED
 from hubbub.cli import progress
 from hubbub.cli.main import main
-from hubbub.cli.pipeline_progress import Progress
+from hubbub.cli.pipeline.progress import Progress
 
 pytestmark = pytest.mark.spec("UI-03")
 
@@ -129,8 +129,8 @@ def test_a_round_of_the_pipeline_says_what_remains_of_its_step(
     terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("hubbub.cli.pipeline_progress.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("hubbub.cli.pipeline_progress._tasks", lambda: (4, 16))
+    monkeypatch.setattr("hubbub.cli.pipeline.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("hubbub.cli.pipeline.progress._tasks", lambda: (4, 16))
     monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
     line = Progress()
     line("taking in")

@@ -96,6 +96,18 @@ def test_what_is_wrong_is_said_in_one_line(
     assert errors.count("\n") == 1
 
 
+def test_a_mistyped_journal_or_warehouse_is_named(tmp_path: Path) -> None:
+    code, output, errors = run(tmp_path, "run")
+    assert (code, output) == (2, "")
+    assert (
+        errors == f"hubbub: {tmp_path}/journal holds no journal; give its folder with --journal\n"
+    )
+    (tmp_path / "warehouse").write_text("no folder")
+    code, _, errors = run(tmp_path, "run")
+    assert code == 2
+    assert f"{tmp_path}/warehouse is a file; give a folder" in errors
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_jvm_outlives_the_command_however_it_ends(tmp_path: Path, number: int) -> None:
     write_segment(tmp_path / "journal", "a", [published(1)])

@@ -59,6 +59,13 @@ def test_tables_and_views_are_joined_whatever_their_case(snapshot: Snapshot) -> 
     assert query(snapshot, sql).read_all().column_names == ["n"]
 
 
+def test_rounds_can_be_asked_about(snapshot: Snapshot) -> None:
+    sql = "SELECT round, state, versions['publish_facts'] AS version FROM rounds"
+    assert query(snapshot, sql).read_all().to_pylist() == [
+        {"round": 1, "state": "done", "version": 1}
+    ]
+
+
 @pytest.mark.parametrize("name", ["audit", "threads", "messages", "quarantine"])
 def test_what_nothing_was_written_to_is_empty(snapshot: Snapshot, name: str) -> None:
     found = query(snapshot, f"SELECT count(*) AS n FROM {name}").read_all()

@@ -24,7 +24,7 @@ from harness.segments import (
     session_closed,
     session_opened,
 )
-from hubbub.cli.report import make_report
+from hubbub.cli.pipeline.report import make_report
 from hubbub.domain.analytics import RowsQuery
 from hubbub.journal.sealing import seal_all
 from hubbub.pipeline.results import read_rows

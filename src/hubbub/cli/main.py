@@ -59,7 +59,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "backup": f"{_SERVER}.backup",
         "restore": f"{_SERVER}.restoring",
         "journal": "hubbub.cli.journal",
-        "pipeline": "hubbub.cli.pipeline_commands",
+        "pipeline": "hubbub.cli.pipeline",
         "bench": f"{_SERVER}.bench",
         "completion": "hubbub.cli.completion",
     },

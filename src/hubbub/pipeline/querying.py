@@ -10,6 +10,8 @@ import pyarrow as pa
 
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import PipelineError, QueryRefused
+from hubbub.pipeline.tables.rounds import TABLE as ROUNDS
+from hubbub.pipeline.tables.rounds import rounds_table
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.views import VIEWS
 
@@ -32,11 +34,13 @@ def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
                 connection.register(name, snapshot.table(name))
             elif name in VIEWS:
                 connection.register(name, snapshot.read(name))
+            elif name == ROUNDS:
+                connection.register(name, rounds_table(snapshot.location))
         for setting in _SEALED:
             connection.execute(setting).fetchall()
         rows: pa.RecordBatchReader = connection.sql(sql).project("*").to_arrow_reader()
     except duckdb.CatalogException as error:
-        names = ", ".join(snapshot.names)
+        names = ", ".join((*snapshot.names, ROUNDS))
         raise QueryRefused(f"{_reason(error)}; there are: {names}") from error
     except duckdb.Error as error:
         raise QueryRefused(_reason(error)) from error

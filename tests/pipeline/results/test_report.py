@@ -17,7 +17,7 @@ import pytest
 from harness.command import hubbub
 from harness.warehouse import write_warehouse
 from harness.warehouse_rows import NASTY, NOON, published
-from hubbub.cli.report import make_report, wording
+from hubbub.cli.pipeline.report import make_report, wording
 
 
 class Page(HTMLParser):

@@ -6,14 +6,17 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from harness.command import Ended
 from hubbub.cli.failures import advice
 from hubbub.cli.main import GROUPS, main
+from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.server.banner import banner
 from hubbub.domain.errors import NotPermitted
 from hubbub.server.data_folder import DATABASE
@@ -146,3 +149,28 @@ def test_hints_name_the_right_option() -> None:
     assert "--grant 'PATTERN=ps'" in advice(NotPermitted("no permission to publish to 'a'"))
     refused = NotPermitted("only an administrator of all hubs may shut the server down")
     assert advice(refused) == "; use such a token: `hubbub token --level admin --hub '*'`"
+
+
+@pytest.mark.spec("OPS-03")
+def test_no_option_takes_nan_for_a_number() -> None:
+    """Click takes `nan` for a number within every range."""
+    floats = [
+        (path, option.name, type(option.type))
+        for path, command in every_command(main, ())
+        for option in command.params
+        if isinstance(option.type, click.types.FloatParamType | click.FloatRange)
+    ]
+    assert floats, "there are such options"
+    assert [each for each in floats if each[2] is not FiniteRange] == []
+
+
+def every_command(
+    command: click.Command, path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            part = command.get_command(context, name)
+            assert part is not None
+            yield from every_command(part, (*path, name))

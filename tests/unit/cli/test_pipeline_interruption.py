@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from hubbub.cli import pipeline
+from hubbub.cli.pipeline import running as pipeline
 from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from hubbub.cli.pipeline_rounds import Rounds
+    from hubbub.cli.pipeline.rounds import Rounds
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(10)]
 

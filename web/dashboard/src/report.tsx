@@ -5,7 +5,7 @@ import { bytes, count, duration } from "./core/format";
 import { withGaps } from "./core/series";
 import { Chart, type Line } from "./ui/chart";
 
-/** As `hubbub/cli/report/charts.py` writes it. */
+/** As `hubbub/cli/pipeline/report/charts.py` writes it. */
 interface Figure {
   title: string;
   lines: Line[];

@@ -9,6 +9,7 @@ from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.commands import add_removal, add_show
 from hubbub.cli.administration.options import admin_options, json_lines_option
 from hubbub.cli.messages.options import hub_option
+from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show_list
 from hubbub.domain.errors import BadRequest
 
@@ -58,7 +59,7 @@ add_removal(
 @click.argument("settings", metavar="[KEY=VALUE]...", nargs=-1)
 @click.option("--secret", "secrets", multiple=True, metavar="KEY=VALUE", help="Shown to nobody.")
 @click.option(
-    "--every", "interval", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    "--every", "interval", type=FiniteRange(min=0, min_open=True), metavar="SECONDS",
     help="How often it is pulled; without it, only on request.",
 )  # fmt: skip
 @json_option

@@ -21,6 +21,7 @@ from hubbub.cli.administration.options import (
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
+from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.tables import Columns, local_time, show_list
 from hubbub.domain.messages import JSON, is_text
 
@@ -48,7 +49,7 @@ def _path(hub: str, channel: str, *more: str) -> tuple[str, ...]:
 @click.option("--event", default="", help="Your own name for what happened.")
 @click.option("--id", "identifier", help="Makes it repeatable: the same again is a duplicate.")
 @click.option("--author", help="Whom it is from; else the token's user.")
-@click.option("--expires-in", type=click.FloatRange(min=0.001), help="Seconds after which it goes.")
+@click.option("--expires-in", type=FiniteRange(min=0.001), help="Seconds after which it goes.")
 @hub_option
 @admin_options
 def create(

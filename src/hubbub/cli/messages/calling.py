@@ -8,6 +8,7 @@ import click
 
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
+from hubbub.cli.numbers import FiniteRange
 from hubbub.client import Client
 from hubbub.domain.messages import JSON, is_text
 
@@ -15,7 +16,7 @@ from hubbub.domain.messages import JSON, is_text
 @click.command()
 @click.argument("method")
 @payload_options
-@click.option("--timeout", type=click.FloatRange(0.1, 300), help="Seconds to wait for the service.")
+@click.option("--timeout", type=FiniteRange(0.1, 300), help="Seconds to wait for the service.")
 @hub_options
 async def call(
     make_client: Callable[[], Client],

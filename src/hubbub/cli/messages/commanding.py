@@ -14,6 +14,7 @@ from hubbub.cli.failures import fail, run
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.messages.reading import print_note
+from hubbub.cli.numbers import FiniteRange
 from hubbub.client import Client, Command, CommandRefused
 from hubbub.domain.commands.status import Status
 
@@ -26,7 +27,7 @@ _REFUSALS = [str(int(status)) for status in Status if status is not Status.OK]
 @click.option("--entity", help="Who is to carry it out: user@hub, or user@hub/session.")
 @click.option("--requester", metavar="JID", help="For whom a service asks.")
 @click.option("--store", is_flag=True, help="Have the hub store the command and its result.")
-@click.option("--timeout", type=click.FloatRange(0.1, 60), help="Seconds to wait for the result.")
+@click.option("--timeout", type=FiniteRange(0.1, 60), help="Seconds to wait for the result.")
 @hub_options
 async def command(
     make_client: Callable[[], Client],

@@ -13,6 +13,7 @@ from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
 from hubbub.cli.messages.printing import message_line
 from hubbub.cli.messages.topics import name_option
+from hubbub.cli.numbers import FiniteRange
 from hubbub.client import Client, TopicMessage, Topics
 from hubbub.client.zeromq import ZeroMqTopics
 from hubbub.domain.errors import HubbubError
@@ -27,7 +28,7 @@ FOLLOW_SECONDS = 30.0
 @click.argument("topic", required=False)
 @name_option
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many messages.  [1]")
-@click.option("--wait", type=click.FloatRange(0, MAX_WAIT_SECONDS), default=0.0,
+@click.option("--wait", type=FiniteRange(0, MAX_WAIT_SECONDS), default=0.0,
               help="Seconds to wait for a message.")  # fmt: skip
 @click.option("--follow", "-f", is_flag=True, help="Go on until Ctrl-C, or until --limit.")
 @click.option("--no-ack", is_flag=True, help="Do not acknowledge: they are handed out again.")

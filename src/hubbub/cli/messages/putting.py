@@ -15,6 +15,7 @@ from hubbub.cli.messages.envelope import envelope_options
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
 from hubbub.cli.messages.payloads import PayloadSource, payload_options
+from hubbub.cli.numbers import FiniteRange
 from hubbub.client import (
     Client,
     ClientClosed,
@@ -46,7 +47,7 @@ _message_options = functools.partial(
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=10.0,
     show_default=True,
     help="With --outbox: seconds to wait for the hub.",

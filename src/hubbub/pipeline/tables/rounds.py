@@ -84,6 +84,10 @@ def all_rounds(warehouse: Location) -> list[Round]:
     return _read(warehouse)[1]
 
 
+def rounds_table(warehouse: Location) -> pa.Table:
+    return table_of(all_rounds(warehouse), SCHEMA)
+
+
 def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
     try:
         delta = DeltaTable(str(warehouse / TABLE))

@@ -13,8 +13,8 @@ import click
 
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline import no_tables, warehouse_command
-from hubbub.cli.report.wording import duration as in_words
+from hubbub.cli.pipeline.options import no_tables, warehouse_command
+from hubbub.cli.pipeline.report.wording import duration as in_words
 from hubbub.cli.tables import readable, table
 from hubbub.domain.analytics import LISTED, WHOLE_TABLE_ROWS, Rows, RowsQuery, table_named
 from hubbub.domain.errors import NotFound
@@ -83,7 +83,7 @@ def show(
 @warehouse_command
 def report(warehouse: Path | str, out: Path, hub: str | None, days: int) -> None:
     """Write one page of HTML with plots of everything. It needs no other file."""
-    from hubbub.cli.report import make_report
+    from hubbub.cli.pipeline.report import make_report
     from hubbub.pipeline.results import computed_at
 
     if not computed_at(warehouse):

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from hubbub.cli.report.wording import escaped
+from hubbub.cli.pipeline.report.wording import escaped
 
 Unit = Literal["count", "bytes", "seconds"]
 Colour = Literal["accent", "in", "out", "muted", "ink"]

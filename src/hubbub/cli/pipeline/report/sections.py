@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hubbub.cli.report import wording
-from hubbub.cli.report.charts import Line, Unit, chart
-from hubbub.cli.report.figures import Figures, Row
-from hubbub.cli.report.wording import count, duration, escaped, share, time_of
+from hubbub.cli.pipeline.report import wording
+from hubbub.cli.pipeline.report.charts import Line, Unit, chart
+from hubbub.cli.pipeline.report.figures import Figures, Row
+from hubbub.cli.pipeline.report.wording import count, duration, escaped, share, time_of
 
 Column = tuple[str, Callable[[Row], str]]
 

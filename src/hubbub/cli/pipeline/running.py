@@ -1,93 +1,34 @@
-"""`hubbub pipeline`: tables about what happened, from the journal, on Spark."""
+"""`hubbub pipeline run` and `start`: rounds, which bring the tables up to date."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import math
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from hubbub.cli.failures import clear_failures, fail
-from hubbub.cli.journal.options import needing_arrow
-from hubbub.cli.pipeline_progress import Progress
-from hubbub.cli.server.serving import config_option, load_settings
+from hubbub.cli.journal.options import existing
+from hubbub.cli.numbers import FiniteRange
+from hubbub.cli.pipeline.options import Place, folders, warehouse_option
+from hubbub.cli.pipeline.progress import Progress
+from hubbub.cli.server.serving import config_option
 from hubbub.cli.tables import answer, json_option
 from hubbub.pipeline import packaging
 from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
-    from hubbub.cli.pipeline_rounds import Rounds
+    from hubbub.cli.pipeline.rounds import Rounds
     from hubbub.pipeline.jobs.rounds import Report
     from hubbub.pipeline.tables.location import Location
 
 MINUTE_SECONDS = 60
 _LOOK_SECONDS = 0.5
-
-
-@click.group()
-def pipeline() -> None:
-    """Tables about what happened, from the journal."""
-
-
-class Place(click.ParamType["Path | str"]):
-    """A folder, or the URL of a place in an object store."""
-
-    name = "place"
-
-    def convert(self, value: Any, *_: Any) -> Path | str:
-        return value if "://" in str(value) else Path(value)
-
-
-class FiniteRange(click.FloatRange):
-    """A number. Click takes `nan` and `inf` for numbers within every range."""
-
-    def convert(self, value: Any, *context: Any) -> float:
-        number: float = super().convert(value, *context)
-        return number if math.isfinite(number) else self.fail(f"{value!r} is not a number.")
-
-
-def folders(
-    journal: Path | str | None, warehouse: Path | str | None, config: Path | None
-) -> tuple[Path | str, Path | str]:
-    """Where the journal and the warehouse are: as told, or as the configuration says. Raises
-    `SettingsError`."""
-    if journal is not None and warehouse is not None:
-        return journal, warehouse
-    settings = load_settings(config)
-    storage = Path(settings.storage.path)
-    named = settings.journal.path
-    return journal or (
-        Path(named) if named else storage / "journal"
-    ), warehouse or storage / "warehouse"
-
-
-_warehouse_option = click.option(
-    "--warehouse",
-    type=Place(),
-    help="The folder or URL of the tables; without it, `warehouse` in the data folder.",
-)
-
-
-def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the place of the tables as `warehouse`, and clear failures."""
-
-    @functools.wraps(command)
-    def with_warehouse(warehouse: Path | str | None, config: Path | None, **arguments: Any) -> None:
-        with clear_failures(), needing_arrow():
-            command(warehouse=folders(None, warehouse, config)[1], **arguments)
-
-    return _warehouse_option(config_option(with_warehouse))
-
-
-def no_tables(warehouse: Path | str) -> NoReturn:
-    fail(f"there are no tables in {warehouse} yet; make them with `hubbub pipeline run`")
 
 
 _journal_option = click.option(
@@ -124,7 +65,7 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             help="What the workers of a cluster need, as `hubbub pipeline package` wrote it.",
         ),
         config_option,
-        _warehouse_option,
+        warehouse_option,
         click.option(
             "--archive",
             metavar="URL",
@@ -146,7 +87,7 @@ _every_option = click.option(
 )
 
 
-@pipeline.command("run")
+@click.command("run")
 @_round_options
 @click.option("--full", is_flag=True, help="Make all tables again from the journal.")
 @click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM, with a warm Spark.")
@@ -156,7 +97,11 @@ def run_command(full: bool, follow: bool, every: float, as_json: bool, **options
     """Bring the tables up to date with the journal.
 
     May be killed at any time: the next run goes on from what was committed."""
-    with clear_failures(), _interruptible(follow) as interruption, _rounds(**options) as rounds:
+    with (
+        clear_failures(),
+        _interruptible(follow) as interruption,
+        _rounds(follow, **options) as rounds,
+    ):
         with Progress() as progress:
             report = rounds.run(full=full, said=progress)
         answer(report, _summary(report, rounds.journal), as_json)
@@ -164,14 +109,14 @@ def run_command(full: bool, follow: bool, every: float, as_json: bool, **options
             _follow(rounds, every, interruption)
 
 
-@pipeline.command("start")
+@click.command("start")
 @_round_options
 @_every_option
 def start_command(every: float, **options: Any) -> None:
     """The same as `run --follow`.
 
     A round that fails is said, and tried again."""
-    with clear_failures(), _interruptible(True) as interruption, _rounds(**options) as rounds:
+    with clear_failures(), _interruptible(True) as interruption, _rounds(True, **options) as rounds:
         _follow(rounds, every, interruption)
 
 
@@ -204,6 +149,7 @@ def _follow(rounds: Rounds, every: float, interruption: _Interruption) -> None:
 
 @contextlib.contextmanager
 def _rounds(
+    follow: bool,
     journal: Path | str | None,
     warehouse: Path | str | None,
     config: Path | None,
@@ -213,7 +159,8 @@ def _rounds(
     conf: tuple[str, ...],
     package: Path | None,
 ) -> Iterator[Rounds]:
-    """Everything that needs PySpark is imported after it is known to be there."""
+    """Everything that needs PySpark is imported after it is known to be there. Who follows may be
+    there before the journal is."""
     from hubbub.pipeline.java import require_spark
 
     settings = packaging.settings(package) if package else {}
@@ -224,7 +171,9 @@ def _rounds(
         settings[key] = value
     journal_place, warehouse_place = folders(journal, warehouse, config)
     require_spark()
-    from hubbub.cli.pipeline_rounds import Rounds
+    if isinstance(journal, Path) and not (follow or archive):
+        existing(journal)
+    from hubbub.cli.pipeline.rounds import Rounds
 
     with Rounds(journal_place, warehouse_place, master, memory, settings, archive) as rounds:
         yield rounds
@@ -257,6 +206,8 @@ def _interruptible(until_interrupted: bool) -> Iterator[_Interruption]:
 
 def _summary(report: Report, journal: Location) -> str:
     if not report.round:
+        if journal.is_local and not journal.path.exists():
+            return f"nothing to do: there is no journal in {journal} yet; a hub that runs writes it"
         return f"up to date: nothing new in {journal}"
     late = f", {report.late:,} of them late" if report.late else ""
     lines = [

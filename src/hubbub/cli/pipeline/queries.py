@@ -15,7 +15,8 @@ import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline import FiniteRange, no_tables, warehouse_command
+from hubbub.cli.numbers import FiniteRange
+from hubbub.cli.pipeline.options import no_tables, warehouse_command
 from hubbub.cli.tables import json_option, readable, show_entry, table
 
 if TYPE_CHECKING:
@@ -152,9 +153,6 @@ def capacity(
     if changes:
         write_capacity(place, now)
     show_entry(asdict(now), as_json)
-
-
-COMMANDS = (sql, export, status, package, capacity)
 
 
 def _snapshot(warehouse: Path | str) -> Snapshot:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from hubbub.cli.failures import FAILED, WRONG, fail
-from hubbub.cli.pipeline import warehouse_command
+from hubbub.cli.pipeline.options import warehouse_command
 from hubbub.cli.progress import progress_of
 
 _WEEK_HOURS = 7 * 24

@@ -8,9 +8,9 @@ from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
-from hubbub.cli.report import sections
-from hubbub.cli.report.figures import Figures
-from hubbub.cli.report.wording import escaped, moment
+from hubbub.cli.pipeline.report import sections
+from hubbub.cli.pipeline.report.figures import Figures
+from hubbub.cli.pipeline.report.wording import escaped, moment
 
 DAYS = 31
 

@@ -1,0 +1,64 @@
+"""What the commands of `hubbub pipeline` share: where the journal and the tables are."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from hubbub.cli.failures import clear_failures, fail
+from hubbub.cli.journal.options import needing_arrow
+from hubbub.cli.server.serving import config_option, load_settings
+
+
+class Place(click.ParamType["Path | str"]):
+    """A folder, or the URL of a place in an object store."""
+
+    name = "place"
+
+    def convert(self, value: Any, *context: Any) -> Path | str:
+        if "://" in str(value):
+            return str(value)
+        if Path(value).is_file():
+            self.fail(f"{value} is a file; give a folder, or a URL of an object store.", *context)
+        return Path(value)
+
+
+def folders(
+    journal: Path | str | None, warehouse: Path | str | None, config: Path | None
+) -> tuple[Path | str, Path | str]:
+    """Where the journal and the warehouse are: as told, or as the configuration says. Raises
+    `SettingsError`."""
+    if journal is not None and warehouse is not None:
+        return journal, warehouse
+    settings = load_settings(config)
+    storage = Path(settings.storage.path)
+    named = settings.journal.path
+    return journal or (
+        Path(named) if named else storage / "journal"
+    ), warehouse or storage / "warehouse"
+
+
+warehouse_option = click.option(
+    "--warehouse",
+    type=Place(),
+    help="The folder or URL of the tables; without it, `warehouse` in the data folder.",
+)
+
+
+def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command the place of the tables as `warehouse`, and clear failures."""
+
+    @functools.wraps(command)
+    def with_warehouse(warehouse: Path | str | None, config: Path | None, **arguments: Any) -> None:
+        with clear_failures(), needing_arrow():
+            command(warehouse=folders(None, warehouse, config)[1], **arguments)
+
+    return warehouse_option(config_option(with_warehouse))
+
+
+def no_tables(warehouse: Path | str) -> NoReturn:
+    fail(f"there are no tables in {warehouse} yet; make them with `hubbub pipeline run`")
