@@ -66,6 +66,26 @@ def test_a_notebook_reads_the_journal_a_table_and_a_view(
     assert {row.file for row in rows} == set(files)
 
 
+def test_a_table_and_a_view_are_read_as_of_an_earlier_round(
+    spark: SparkSession, pipeline: Pipeline, segments: list[str]
+) -> None:
+    pipeline.run()
+    pipeline.write("c", published(3, NOON + 2))
+    pipeline.run()
+    register(spark)
+
+    def read(name: str, **options: str) -> DataFrame:
+        source = spark.read.format("hubbub_table").options(table=name, **options)
+        return source.load(str(pipeline.warehouse))
+
+    assert (read("messages").count(), read("messages", round="1").count()) == (3, 2)
+    assert [row.messages_in for row in read("traffic", round="1").collect()] == [2]
+    with pytest.raises(PySparkException, match="there are rounds from 1 to 2"):
+        read("messages", round="7").count()
+    with pytest.raises(AnalysisException, match="round 'first' is no number"):
+        read("messages", round="first")
+
+
 def test_a_frame_that_was_filtered_still_has_all_its_rows(
     spark: SparkSession, pipeline: Pipeline, segments: list[str]
 ) -> None:
@@ -240,6 +260,7 @@ def test_a_table_is_a_stream_of_what_rounds_took_in(
     [
         ({"table": "sessions"}, "'sessions' is no stream.*messages"),
         ({"table": "traffic"}, "'traffic' is no stream"),
+        ({"table": "messages", "round": "1"}, "read one round as a batch"),
     ],
 )
 def test_a_stream_that_cannot_be_is_refused_with_the_remedy(

@@ -40,6 +40,12 @@ class WarehouseUnreachable(PipelineError):
     retry = True
 
 
+class NoSuchRound(PipelineError):
+    """A round that is not done, is forgotten, or whose files were vacuumed."""
+
+    code = "no_such_round"
+
+
 class CommitRefused(PipelineBusy):
     """Another writer changed a table since it was read. Nothing of this commit counts."""
 

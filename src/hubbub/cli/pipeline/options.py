@@ -49,6 +49,20 @@ warehouse_option = click.option(
 )
 
 
+journal_option = click.option(
+    "--journal",
+    type=Place(),
+    help="The journal's folder or URL; without it, the one that the configuration names.",
+)
+round_option = click.option(
+    "--round",
+    "number",
+    type=click.IntRange(1),
+    metavar="N",
+    help="As of this round, as the table `rounds` numbers them; without it, as of the last one.",
+)
+
+
 def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the place of the tables as `warehouse`, and clear failures."""
 

@@ -7,16 +7,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.journal.options import needing_arrow
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.numbers import FiniteRange
-from hubbub.cli.pipeline.options import no_tables, warehouse_command
+from hubbub.cli.pipeline.options import (
+    folders,
+    journal_option,
+    no_tables,
+    round_option,
+    warehouse_command,
+    warehouse_option,
+)
+from hubbub.cli.server.serving import config_option
 from hubbub.cli.tables import json_option, readable, show_entry, table
 
 if TYPE_CHECKING:
@@ -38,12 +47,13 @@ _SHOWN_ROWS = 1_000
     show_default=True,
     help=f"For people, at most {_SHOWN_ROWS:,} rows, or for programs.",
 )
+@round_option
 @warehouse_command
-def sql(warehouse: Path | str, query: str, form: str) -> None:
-    """Answer one SELECT over the tables and views, as of the last round.
+def sql(warehouse: Path | str, query: str, form: str, number: int | None) -> None:
+    """Answer one SELECT over the tables and views.
 
     `hubbub pipeline show` lists their names. Files, networks and settings are out of reach."""
-    snapshot = _snapshot(warehouse)
+    snapshot = _snapshot(warehouse, number)
     from hubbub.pipeline.querying import query as ask
 
     rows = ask(snapshot, query)
@@ -53,13 +63,14 @@ def sql(warehouse: Path | str, query: str, form: str) -> None:
 @click.command()
 @click.argument("name", metavar="TABLE")
 @click.argument("target", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
+@round_option
 @warehouse_command
-def export(warehouse: Path | str, name: str, target: Path) -> None:
+def export(warehouse: Path | str, name: str, target: Path, number: int | None) -> None:
     """Write all rows of a table or view to FILE, which ends in .parquet or .csv."""
     write = _writers().get(target.suffix)
     if write is None:
         fail(f"{target}: give a name that ends in {' or '.join(_writers())}", WRONG)
-    snapshot = _snapshot(warehouse)
+    snapshot = _snapshot(warehouse, number)
     if name not in snapshot.names:
         fail(f"there is no table {name}; there are {', '.join(snapshot.names)}", WRONG)
     rows = snapshot.read(name)
@@ -70,26 +81,23 @@ def export(warehouse: Path | str, name: str, target: Path) -> None:
 
 
 @click.command()
-@warehouse_command
+@journal_option
+@warehouse_option
+@config_option
 @json_option
-def status(warehouse: Path | str, as_json: bool) -> None:
-    """Tell how far the tables are: the last round, what it took in, and how old it is."""
-    snapshot = _snapshot(warehouse)
-    from hubbub.pipeline.tables.rounds import RUNNING, all_rounds
+def status(
+    journal: Path | str | None, warehouse: Path | str | None, config: Path | None, as_json: bool
+) -> None:
+    """Tell how far the tables are: the last round, what runs now, and what waits in the journal."""
+    with clear_failures(), needing_arrow():
+        journal, warehouse = folders(journal, warehouse, config)
+        from hubbub.pipeline.status import status_of
+        from hubbub.pipeline.tables.location import Location
 
-    last = all_rounds(snapshot.location)[-1]
-    done = snapshot.round
-    assert done is not None
-    entry = {
-        "round": done.round,
-        "finished": _iso(done.finished),
-        "age_seconds": round(time.time() - (done.finished or 0) / 1e6),
-        "segments": done.segments,
-        "events": done.events,
-        "latest_event": _iso(done.latest),
-        "running": last.round if last.state == RUNNING else None,
-    }
-    show_entry(entry, as_json)
+        found = status_of(Location(warehouse), Location(journal), time.time())
+        if found is None:
+            no_tables(warehouse)
+        show_entry(found, as_json)
 
 
 @click.command()
@@ -155,10 +163,10 @@ def capacity(
     show_entry(asdict(now), as_json)
 
 
-def _snapshot(warehouse: Path | str) -> Snapshot:
+def _snapshot(warehouse: Path | str, number: int | None) -> Snapshot:
     from hubbub.pipeline.tables.snapshot import open_snapshot
 
-    snapshot = open_snapshot(warehouse)
+    snapshot = open_snapshot(warehouse, number)
     if snapshot.round is None:
         no_tables(warehouse)
     return snapshot
@@ -207,14 +215,6 @@ def _readable(value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
-
-
-def _iso(microseconds: int | None) -> str | None:
-    return (
-        None
-        if microseconds is None
-        else datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat()
-    )
 
 
 def _writers() -> dict[str, Callable[[pa.Table, Path], object]]:

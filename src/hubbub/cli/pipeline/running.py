@@ -15,7 +15,7 @@ import click
 from hubbub.cli.failures import clear_failures, fail
 from hubbub.cli.journal.options import existing
 from hubbub.cli.numbers import FiniteRange
-from hubbub.cli.pipeline.options import Place, folders, warehouse_option
+from hubbub.cli.pipeline.options import folders, journal_option, warehouse_option
 from hubbub.cli.pipeline.progress import Progress
 from hubbub.cli.server.serving import config_option
 from hubbub.cli.tables import answer, json_option
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
 
 MINUTE_SECONDS = 60
 _LOOK_SECONDS = 0.5
-
-
-_journal_option = click.option(
-    "--journal",
-    type=Place(),
-    help="The journal's folder or URL; without it, the one that the configuration names.",
-)
 
 
 def _round_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -71,7 +64,7 @@ def _round_options(command: Callable[..., None]) -> Callable[..., None]:
             metavar="URL",
             help="Pull new segments from there first, such as s3://bucket/journal.",
         ),
-        _journal_option,
+        journal_option,
     ):
         command = option(command)
     return command

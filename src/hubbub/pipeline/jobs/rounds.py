@@ -86,10 +86,15 @@ def run_round(
     rounds = Rounds(warehouse)
     with rounds.running(now) as mine:
         snapshot = Snapshot(warehouse, rounds.done)
+
+        def at_step(step: str) -> None:
+            rounds.at_step(step)
+            said(step)
+
         plan = make_plan(snapshot, journal, now(), full)
-        plans = _Plans(spark(), snapshot, plan, mine.round, said)
+        plans = _Plans(spark(), snapshot, plan, mine.round, at_step)
         work = plans.run(report)
-        said(f"[{_STEPS}/{_STEPS}] committing {report.tables} tables")
+        at_step(f"[{_STEPS}/{_STEPS}] committing {report.tables} tables")
         versions = dict(snapshot.round.versions) if snapshot.round else {}
         for table in work.changed:
             added, removed = work.added[table], work.removed[table]

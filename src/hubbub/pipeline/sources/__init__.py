@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
-from pyspark.sql.utils import is_remote
-
-from hubbub.pipeline.sources.journal import JournalSource
-from hubbub.pipeline.sources.table import TableSource
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
@@ -17,6 +15,11 @@ def register(spark: SparkSession) -> None:
 
     Where nothing names the Python of Spark's workers, Spark takes any `python3` of the path, which
     may lack this package: on this machine the workers are this interpreter's then."""
+    from pyspark.sql.utils import is_remote
+
+    from hubbub.pipeline.sources.journal import JournalSource
+    from hubbub.pipeline.sources.table import TableSource
+
     if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
         conf = spark.sparkContext.getConf()
         here = conf.get("spark.master", "").startswith("local")

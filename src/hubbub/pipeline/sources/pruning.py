@@ -26,12 +26,15 @@ class Pruning:
     hub: str | None
     most: int
     """Segments of one micro-batch of a stream."""
+    round: int | None = None
+    """As of which a table is read; None: the last one."""
 
 
 def pruning(options: Mapping[str, str], schema: pa.Schema) -> Pruning:
-    """Of the options `columns`, separated by commas, `since`, `until`, `hub`, and of a stream
-    `maxFilesPerTrigger`. Raises `PipelineError`, also where neither `path` nor `files` is given. To
-    be called for the schema: Spark hides what goes wrong when the reader of a stream is made."""
+    """Of the options `columns`, separated by commas, `since`, `until`, `hub`, `round`, and of a
+    stream `maxFilesPerTrigger`. Raises `PipelineError`, also where neither `path` nor `files` is
+    given. To be called for the schema: Spark hides what goes wrong when the reader of a stream is
+    made."""
     if options.keys().isdisjoint(("path", "files")):
         raise PipelineError("no path is given; load(path) takes the folder or URL to read")
     columns = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]
@@ -40,10 +43,17 @@ def pruning(options: Mapping[str, str], schema: pa.Schema) -> Pruning:
         raise PipelineError(f"there is no column {unknown[0]!r}; there are {known}")
     window = Window(_time(options, "since"), _time(options, "until"))
     wanted = pa.schema([schema.field(name) for name in columns]) if columns else schema
-    most = options.get("maxFilesPerTrigger", "64")
-    if not most.isdecimal() or int(most) == 0:
-        raise PipelineError(f"maxFilesPerTrigger {most!r} is no number; give 1 or more")
-    return Pruning(wanted, window, options.get("hub"), int(most))
+    most, number = _count(options, "maxFilesPerTrigger") or 64, _count(options, "round")
+    return Pruning(wanted, window, options.get("hub"), most, number)
+
+
+def _count(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) == 0:
+        raise PipelineError(f"{name} {text!r} is no number; give 1 or more")
+    return int(text)
 
 
 def _time(options: Mapping[str, str], name: str) -> int | None:

@@ -114,7 +114,7 @@ class _Reader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         if self._files is not None:
             return [InputPartition(name) for name in self._files]
-        snapshot = open_snapshot(self._warehouse)
+        snapshot = open_snapshot(self._warehouse, self._wanted.round)
         if self._table in VIEWS:
             return [InputPartition(None)]
         if snapshot.delta(self._table) is None:
@@ -125,7 +125,8 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         names, window = self._wanted.schema.names, self._wanted.window
         if partition.value is None:
-            read = partial(open_snapshot(self._warehouse).read, self._table, columns=names)
+            snapshot = open_snapshot(self._warehouse, self._wanted.round)
+            read = partial(snapshot.read, self._table, columns=names)
             rows = read(since=window.since, until=window.until, hub=self._wanted.hub)
             return iter(rows.to_batches())
         return self.rows(partition.value)
@@ -143,7 +144,10 @@ class _StreamReader(SegmentStream[str]):
     manifest tells which segments took the place of others; without it, all of them are new."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        super().__init__(pruning(options, _shape(options)).most)
+        wanted = pruning(options, _shape(options))
+        super().__init__(wanted.most)
+        if wanted.round is not None:
+            raise PipelineError("a stream follows all rounds; read one round as a batch")
         self._table = options.get("table", "")
         if self._table not in BY_SEGMENT:
             raise PipelineError(

@@ -39,6 +39,7 @@ LAYOUT: Final = 1
 LEASE_SECONDS: Final = 120.0
 _RENEWED_SECONDS: Final = 20.0
 _KEPT: Final = 1000
+_LEASE: Final = "_lease.json"
 _HOST: Final = socket.gethostname()
 _at_work: Final[set[str]] = set()
 """Tokens of the rounds that this process runs."""
@@ -70,6 +71,15 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, int] = {}
 
 
+class Lease(msgspec.Struct, frozen=True):
+    """What the process at work says of itself, every 20 seconds and at each step."""
+
+    round: int
+    at: float
+    """Seconds since 1970."""
+    step: str = ""
+
+
 def last_done(warehouse: Location) -> Round | None:
     """Raises `WarehouseUnreadable` for a warehouse of a later version, or a damaged one."""
     return _last(_read(warehouse)[1])
@@ -86,6 +96,16 @@ def all_rounds(warehouse: Location) -> list[Round]:
 
 def rounds_table(warehouse: Location) -> pa.Table:
     return table_of(all_rounds(warehouse), SCHEMA)
+
+
+def read_lease(warehouse: Location) -> Lease | None:
+    """Of the last round that was begun; None where nothing can be read."""
+    files, folder = warehouse.open()
+    try:
+        with files.open_input_stream(f"{folder}/{_LEASE}") as stream:
+            return msgspec.json.decode(stream.read(), type=Lease)
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
@@ -122,6 +142,8 @@ class Rounds:
         self._owner = f"{_HOST} {os.getpid()} {started(os.getpid())} {self._token}"
         self._delta: DeltaTable | None = None
         self._rounds: list[Round] = []
+        self._step = ""
+        self._wake = threading.Event()
 
     @property
     def done(self) -> Round | None:
@@ -143,7 +165,7 @@ class Rounds:
         try:
             self._put([*rounds, mine])
             self._take_back()
-            with self._leased(number):
+            with self._leased():
                 yield mine
         except BaseException:
             with contextlib.suppress(Exception):
@@ -151,6 +173,11 @@ class Rounds:
             raise
         finally:
             _at_work.discard(self._token)
+
+    def at_step(self, step: str) -> None:
+        """Tells others how far the round is, without waiting for the store."""
+        self._step = step
+        self._wake.set()
 
     def finish(self, **found: Any) -> Round:
         """With what is to be said of the round. Raises `PipelineBusy` if another process took over;
@@ -212,52 +239,53 @@ class Rounds:
     # -- who is alive ---------------------------------------------------------------------------
 
     def _refuse_if_alive(self, other: Round) -> None:
-        host, process, since, token = other.owner.split(" ")
-        if host == _HOST:
-            alive = started(int(process)) == since
-            if int(process) == os.getpid():  # a round whose end could not be written
-                alive = alive and token in _at_work
-        else:
-            alive = time.time() - self._renewed(other) < LEASE_SECONDS
-        if alive:
+        if is_alive(self.warehouse, other):
+            host, process, *_ = other.owner.split(" ")
             raise PipelineBusy(
                 f"process {process} on {host} works on {self.warehouse} since round {other.round};"
                 " wait for it, or stop it"
             )
 
     @contextlib.contextmanager
-    def _leased(self, number: int) -> Iterator[None]:
+    def _leased(self) -> Iterator[None]:
         """Renews the lease until the end of the block."""
-        ended = threading.Event()
+        ended = False
 
         def renew() -> None:
-            while True:
-                with contextlib.suppress(OSError, PipelineError):
-                    self._renew(number)
-                if ended.wait(_RENEWED_SECONDS):
-                    return
+            while not ended:
+                with contextlib.suppress(OSError, PipelineError):  # the next time may succeed
+                    self._renew()
+                self._wake.wait(_RENEWED_SECONDS)
+                self._wake.clear()
 
         thread = threading.Thread(target=renew, name="hubbub-lease", daemon=True)
         thread.start()
         try:
             yield
         finally:
-            ended.set()
+            ended = True
+            self._wake.set()
             thread.join()
 
-    def _renew(self, number: int) -> None:
+    def _renew(self) -> None:
+        lease = Lease(self._rounds[-1].round, time.time(), self._step)
         files, folder = self.warehouse.open()
-        with files.open_output_stream(f"{folder}/_lease.json") as stream:
-            stream.write(msgspec.json.encode({"round": number, "at": time.time()}))
+        with files.open_output_stream(f"{folder}/{_LEASE}") as stream:
+            stream.write(msgspec.json.encode(lease))
 
-    def _renewed(self, other: Round) -> float:
-        files, folder = self.warehouse.open()
-        try:
-            with files.open_input_stream(f"{folder}/_lease.json") as stream:
-                lease: dict[str, Any] = msgspec.json.decode(stream.read())
-        except (OSError, msgspec.DecodeError):
-            return other.began / 1e6
-        return float(lease["at"]) if lease["round"] == other.round else other.began / 1e6
+
+def is_alive(warehouse: Location, other: Round) -> bool:
+    """Whether a process works on the round: on another machine, by its lease."""
+    if other.state != RUNNING:
+        return False
+    host, process, since, token = other.owner.split(" ")
+    if host == _HOST:
+        alive = started(int(process)) == since
+        # Else one of this process whose end could not be written.
+        return alive and (int(process) != os.getpid() or token in _at_work)
+    lease = read_lease(warehouse)
+    renewed = lease.at if lease and lease.round == other.round else other.began / 1e6
+    return time.time() - renewed < LEASE_SECONDS
 
 
 def started(process: int) -> str:

@@ -6,7 +6,7 @@ Readers never list folders: the last round that is done names the version of eve
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache, reduce
@@ -17,13 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import NoSuchRound
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import Round, last_done
+from hubbub.pipeline.tables.rounds import DONE, Round, all_rounds, last_done
 from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.columns import DAY, HOUR
 from hubbub.pipeline.views.forecast import make_view
@@ -110,6 +112,17 @@ class Snapshot:
             for row in pa.table(delta.get_add_actions(flatten=True)).to_pylist()
         ]
 
+    def lost(self) -> Iterator[str]:
+        """The tables of which files are gone, or the log of the version."""
+        for name in self.round.versions if self.round else ():
+            files, folder = (self.location / name).open()
+            there = {info.base_name for info in files.get_file_info(fs.FileSelector(folder))}
+            try:
+                if not there.issuperset(file.path for file in self.files(name)):
+                    yield name
+            except DeltaError:
+                yield name
+
     def table(self, name: str) -> ds.Dataset:
         """A materialised table. Raises `NotFound` for any other name."""
         if name not in TABLES:
@@ -192,7 +205,19 @@ def row_filter(
     return reduce(operator.and_, wanted) if wanted else None
 
 
-def open_snapshot(location: str | Path | Location) -> Snapshot:
-    """As of the last round that is done. Raises `WarehouseUnreadable`, `PipelineError`."""
+def open_snapshot(location: str | Path | Location, number: int | None = None) -> Snapshot:
+    """As of a round, without a number as of the last one that is done. Raises
+    `WarehouseUnreadable`, `PipelineError`, and `NoSuchRound` where the round cannot be read."""
     place = location if isinstance(location, Location) else Location(location)
-    return Snapshot(place, last_done(place))
+    if number is None:
+        return Snapshot(place, last_done(place))
+    done = {one.round: one for one in all_rounds(place) if one.state == DONE}
+    if number not in done:
+        there = f"rounds from {min(done)} to {max(done)}" if done else "no rounds"
+        raise NoSuchRound(f"there is no round {number} in {place} that is done; there are {there}")
+    snapshot = Snapshot(place, done[number])
+    for table in snapshot.lost():
+        raise NoSuchRound(
+            f"round {number} of {place} cannot be read any more: files of {table} were vacuumed"
+        )
+    return snapshot
