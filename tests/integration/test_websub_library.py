@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import aiohttp
 import pytest
-from flask import Flask
+from flask import Flask, request
 from flask_websub.subscriber import (
     SQLite3SubscriberStorage,
     SQLite3TempSubscriberStorage,
@@ -22,7 +22,9 @@ from flask_websub.subscriber import (
 )
 from werkzeug.serving import make_server
 
+from harness.callbacks import eventually
 from harness.running_hub import RunningHub, hub_settings, open_hub
+from harness.websub import WebSub
 from hubbub.domain.rules import Rules
 from hubbub.server.wiring import Server
 
@@ -48,6 +50,8 @@ class Application:
         self._server = make_server("127.0.0.1", 0, self._flask, threaded=True)
         self._thread = Thread(target=self._server.serve_forever)
         self._events: Queue[tuple[object, ...]] = Queue()
+        self.contents = 0  # requests with content, also those that the library refuses
+        self._flask.before_request(self._count)
         self.subscriber.add_listener(self._listener("content"))
         self.subscriber.add_success_handler(self._listener("confirmed"))
         self.subscriber.add_error_handler(self._listener("denied"))
@@ -55,6 +59,9 @@ class Application:
 
     def _listener(self, event: str) -> Callable[..., None]:
         return lambda topic, callback, what: self._events.put((event, topic, callback, what))
+
+    def _count(self) -> None:
+        self.contents += request.method == "POST"
 
     async def call(self, work: Callable[..., T], *arguments: Any, **more: Any) -> T:
         """The library waits for the hub: in a thread, with the site's own address."""
@@ -114,6 +121,18 @@ async def publish(page: str, text: str, certificate: Path) -> None:
         assert answer.status == 200
 
 
+async def begun(hub: RunningHub) -> None:
+    """The library tells its site before it answers the hub: what is published in between comes too
+    early for a subscription."""
+    websub = WebSub(hub, "/v1/hubs/acme/websub")
+
+    async def active() -> bool:
+        (webhook,) = await websub.webhooks()
+        return webhook.state == "active" and webhook.pending is None
+
+    await eventually(active)
+
+
 async def test_a_library_of_others_discovers_subscribes_receives_renews_and_leaves(
     hub: RunningHub, site: Application, certificate: tuple[Path, Path]
 ) -> None:
@@ -124,6 +143,7 @@ async def test_a_library_of_others_discovers_subscribes_receives_renews_and_leav
 
     callback = await site.call(site.subscriber.subscribe, **found, lease_seconds=3600)
     assert await site.next() == ("confirmed", page, callback, "subscribe")
+    await begun(hub)
     assert site.subscriber.storage[callback]["lease_seconds"] == 3600
     assert site.subscriber.storage[callback]["secret"]  # it made one, and checks signatures
 
@@ -132,10 +152,13 @@ async def test_a_library_of_others_discovers_subscribes_receives_renews_and_leav
 
     assert await site.call(site.subscriber.renew, callback) == callback
     assert await site.next() == ("confirmed", page, callback, "subscribe")
+    await begun(hub)
     await publish(page, "two", certificate[0])
     assert await site.next() == ("content", page, callback, b"two")
 
     await site.call(site.subscriber.unsubscribe, callback)
     assert await site.next() == ("confirmed", page, callback, "unsubscribe")
+    await WebSub(hub, "/v1/hubs/acme/websub").gone(page)
     await publish(page, "three", certificate[0])
     assert site.nothing_more()
+    assert site.contents == 2
