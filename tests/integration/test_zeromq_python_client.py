@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 
 import pytest
 import zmq
@@ -12,6 +13,7 @@ from harness.command import Ended
 from harness.invoking import at, invoke
 from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import STORED
+from hubbub.cli.messages import over_zeromq
 from hubbub.client import NotPermitted, NotSubscribed, TopicNotFound, Unreachable
 from hubbub.client.zeromq import TIMEOUT_SECONDS, ZeroMqTopics
 from hubbub.domain.permissions import Level
@@ -87,6 +89,17 @@ async def test_who_is_not_there_is_given_up_in_words() -> None:
     async with ZeroMqTopics("tcp://127.0.0.1:1", timeout_seconds=0.05, tries=2) as client:
         with pytest.raises(Unreachable, match="did not answer 2 times"):
             await client.put("orders", "x")
+
+
+async def test_a_command_says_at_once_that_nothing_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hasty = functools.partial(ZeroMqTopics, timeout_seconds=0.05)
+    monkeypatch.setattr(over_zeromq, "ZeroMqTopics", hasty)
+    put = await invoke("put", "orders", "x", "--zeromq", "tcp://127.0.0.1:1")
+    note = "note: nothing answers at tcp://127.0.0.1:1 within 0.05 s; sending it again"
+    assert put.err.splitlines()[:2] == [note, note]
+    assert "did not answer 3 times" in put.err.splitlines()[2]
 
 
 async def test_the_commands_about_topics_work_over_zeromq(hub: RunningHub) -> None:

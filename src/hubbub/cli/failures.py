@@ -27,6 +27,11 @@ def fail(message: str, exit_code: int = FAILED) -> NoReturn:
     sys.exit(exit_code)
 
 
+def note(message: str) -> None:
+    """A remark beside what the command does."""
+    click.echo(click.style(f"note: {message}", dim=True), err=True)
+
+
 _PROVE_IT = (
     "; give the right hub with --hub, and a token with --token or HUBBUB_TOKEN (`hubbub token`"
     " makes one)"

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import click
 
 _PAUSE_SECONDS = 0.1
+_MEASURED_SECONDS = 2.0
+"""Before that, how fast it goes is not known: a job first starts up, and reads ahead."""
 
 Progress = Callable[[float], None]
 """Told the share that is done, from 0 to 1."""
@@ -26,7 +28,8 @@ class ProgressLine:
     def __init__(self, work: str, now: Callable[[], float] = time.monotonic) -> None:
         self._work = work
         self._now = now
-        self._began = now()
+        self._measured_from: tuple[float, float] | None = None
+        """The time and the share when the first part was done."""
         self._shown_at = float("-inf")
         self._width = 0
 
@@ -45,8 +48,13 @@ class ProgressLine:
     def line(self, share: float, now: float) -> str:
         if share <= 0:
             return f"{self._work}…"
-        left = (now - self._began) * (1 - share) / share
-        return f"{self._work} {share:4.0%}, {remaining(left)} left"
+        done = f"{self._work} {share:4.0%}"
+        if self._measured_from is None:
+            self._measured_from = now, share
+        began, first = self._measured_from
+        if now - began < _MEASURED_SECONDS or share <= first:
+            return done
+        return f"{done}, {remaining((now - began) * (1 - share) / (share - first))} left"
 
     @staticmethod
     def _write(text: str) -> None:

@@ -23,6 +23,7 @@ from hubbub.protocols.checks import error_from_wire
 if TYPE_CHECKING:
     import zmq.asyncio
 
+logger = logging.getLogger(__name__)
 notes = logging.getLogger("hubbub.client.notes")
 
 TIMEOUT_SECONDS = 10.0
@@ -169,7 +170,7 @@ class ZeroMqTopics:
         return rest
 
     async def _exchange(self, frames: list[bytes], seconds: float) -> list[bytes]:
-        for _ in range(self._tries):
+        for left in reversed(range(self._tries)):
             socket = self._connected()
             try:
                 async with asyncio.timeout(seconds):
@@ -178,6 +179,12 @@ class ZeroMqTopics:
                     return answer
             except TimeoutError:
                 self._drop()
+                if left:
+                    logger.warning(
+                        "nothing answers at %s within %g s; sending it again",
+                        self._endpoint,
+                        seconds,
+                    )
             except BaseException:
                 self._drop()  # an answer that still comes is for nobody
                 raise

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from hubbub.cli.failures import note
 from hubbub.client import Client, Options, connect
 from hubbub.client.connection.tls import trusting_context
 from hubbub.client.people import People
@@ -79,15 +80,18 @@ def trust_options(command: Callable[..., None]) -> Callable[..., None]:
     return _ca_file(_insecure(with_trust))
 
 
-class _Notes(logging.Handler):
-    """Shows what hubs remark."""
+class Notes(logging.Handler):
+    """Shows what the client logs, with a remedy at its end."""
+
+    def __init__(self, remedy: str = "") -> None:
+        super().__init__()
+        self._remedy = remedy
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = f"note: {record.getMessage()}; another one is given with --hub or HUBBUB_HUB"
-        click.echo(click.style(text, dim=True), err=True)
+        note(f"{record.getMessage()}{self._remedy}")
 
 
-_notes = _Notes()
+_hub_notes = Notes("; another one is given with --hub or HUBBUB_HUB")
 
 
 def hub_options(
@@ -105,7 +109,7 @@ def hub_options(
             given = msgspec.structs.replace(options or Options(), tls=tls)
             return connect(url, hub=hub, token=token, options=given)
 
-        logging.getLogger("hubbub.client.notes").addHandler(_notes)
+        logging.getLogger("hubbub.client.notes").addHandler(_hub_notes)
         with clear_failures():
             work = command(make, **arguments)
             if work is not None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
+from hubbub.cli.messages.options import Notes
 from hubbub.client.zeromq import ZeroMqTopics
+
+_notes = Notes()
 
 zeromq_option = click.option(
     "--zeromq",
@@ -15,5 +20,6 @@ zeromq_option = click.option(
 
 def zeromq_client(endpoint: str) -> ZeroMqTopics:
     """For the hub and the token that the command was given."""
+    logging.getLogger("hubbub.client.zeromq").addHandler(_notes)
     given = click.get_current_context().params
     return ZeroMqTopics(endpoint, hub=given["hub"], token=given["token"])
