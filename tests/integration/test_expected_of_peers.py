@@ -188,13 +188,38 @@ async def test_a_subscription_by_token_ends_with_the_token(tmp_path: Path) -> No
         socket = await hub.socket(token=hub.token("ann", ttl=10_000))
         token = channel_token(hub, "ann", "secret", ttl=60)
         assert not (await socket.subscribe("secret", token=token))["failures"]
-        clock.advance(120)
+        sweep = hub.server.node.heartbeats.sweep
         for _ in range(40):  # each session is looked at once in a while
-            hub.server.node.heartbeats.sweep(clock.monotonic())
+            sweep(clock.monotonic())
+        clock.advance(59)
+        for _ in range(40):
+            sweep(clock.monotonic())
+        clock.advance(2)
+        sweep(clock.monotonic())  # at its end, not at the next look
         (failure,) = (await socket.find("Unsubscribe"))["failures"]
         assert failure["channel"] == "secret"
         (failure,) = (await socket.subscribe("secret", token=token))["failures"]
         assert failure["error"]["code"] == "invalid_token"
+
+
+@pytest.mark.parametrize("anonymous", [True, False])
+async def test_a_short_token_ends_on_time(tmp_path: Path, anonymous: bool) -> None:
+    clock = FakeClock()
+    configuration = open_hub(rules=CLOSED, allow_anonymous=anonymous)
+    async with RestartingHub(tmp_path, configuration, clock=clock) as life:
+        hub = await life.restart()
+        own = await hub.socket(token=hub.token("ann", grants=(Grant("secret", True, True),), ttl=3))
+        shown = await hub.socket(token=hub.token("bob", ttl=10_000))
+        token = channel_token(hub, None, "secret", ttl=3)
+        assert not (await own.subscribe("secret"))["failures"]
+        assert not (await shown.subscribe("secret", token=token))["failures"]
+        clock.advance(4)
+        hub.server.node.heartbeats.sweep(clock.monotonic())
+        assert (await shown.find("Unsubscribe"))["failures"]
+        if anonymous:
+            assert (await own.find("Unsubscribe"))["failures"]
+        else:
+            assert (await own.find("Disconnect"))["code"] == "invalid_token"
 
 
 async def test_another_user_on_the_same_socket_has_no_tokens_of_the_first(

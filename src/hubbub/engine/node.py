@@ -55,6 +55,7 @@ from hubbub.engine.services.consent import Consent, ConsentQueue
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.channel_tokens import ChannelTokens
 from hubbub.engine.sessions.document_requests import DocumentRequests
+from hubbub.engine.sessions.expiries import Expiries
 from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
@@ -147,12 +148,13 @@ class Node:
         self.followings = Followings(store, access, clock)
         self.restore_keys = RestoreKeys(store, clock, limits)
         self._tasks = TaskSet()
+        expiries = Expiries(clock, limits)
         self.subscriptions = Subscriptions(
             bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks,
-            ChannelTokens(self.credentials),
+            ChannelTokens(self.credentials, expiries),
         )  # fmt: skip
         self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
-        self.heartbeats = Heartbeats(clock, limits, self.subscriptions)
+        self.heartbeats = Heartbeats(clock, limits, self.subscriptions, expiries)
         self.queries = Queries(bus, limits, clock, self.subscriptions)
         self.filters = SessionFilters(self.restore_keys, self.queries)
         self.services = Services(caller, streams, clock, limits)

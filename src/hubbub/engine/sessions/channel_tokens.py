@@ -12,14 +12,16 @@ from hubbub.domain.permissions import Grant, Reader, granted
 from hubbub.domain.requests import ChannelRequest
 from hubbub.engine.access.credentials import Credentials
 from hubbub.engine.hub import SessionState
+from hubbub.engine.sessions.expiries import Expiries
 
 
 class ChannelTokens:
     """A token permits to follow one channel: it is for the session's user or for no user in
     particular, and a grant of it opens the channel. The subscription ends with the token."""
 
-    def __init__(self, credentials: Credentials) -> None:
+    def __init__(self, credentials: Credentials, expiries: Expiries) -> None:
         self._credentials = credentials
+        self._expiries = expiries
 
     async def take(self, session: SessionState, wanted: ChannelRequest) -> None:
         """Raises `BadRequest`, `InvalidToken`, `NotPermitted`, `RateLimited` and
@@ -48,6 +50,7 @@ class ChannelTokens:
         if session.channel_readers is None:
             session.channel_readers = {}
         session.channel_readers[channel] = Reader(reader)
+        self._expiries.watch(session)
 
 
 def drop_ended(session: SessionState, channels: Iterable[str]) -> bool:

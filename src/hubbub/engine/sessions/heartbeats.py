@@ -14,6 +14,7 @@ from hubbub.domain.permissions import ANONYMOUS
 from hubbub.engine.hub import SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.channel_tokens import drop_ended
+from hubbub.engine.sessions.expiries import Expiries
 from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.ports.clock import Clock
 
@@ -46,10 +47,17 @@ class Heartbeats:
     """Pings silent clients, and ends sessions that do not answer, do not authenticate in time or
     whose identity has expired."""
 
-    def __init__(self, clock: Clock, limits: EngineLimits, subscriptions: Subscriptions) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        limits: EngineLimits,
+        subscriptions: Subscriptions,
+        expiries: Expiries,
+    ) -> None:
         self._clock = clock
         self._limits = limits
         self._subscriptions = subscriptions
+        self._expiries = expiries
         self._pinged: dict[SessionState, float] = {}
         self._unauthenticated: dict[SessionState, float] = {}
         self._wheels = {
@@ -60,11 +68,13 @@ class Heartbeats:
 
     def add(self, session: SessionState) -> None:
         self.expect_authentication(session)
+        self._expiries.watch(session)
         self._wheels[session.connection.one_way].add(session)
 
     def remove(self, session: SessionState) -> None:
         self._pinged.pop(session, None)
         self._unauthenticated.pop(session, None)
+        self._expiries.forget(session)
         self._wheels[session.connection.one_way].remove(session)
 
     def expect_authentication(self, session: SessionState) -> None:
@@ -75,8 +85,9 @@ class Heartbeats:
             self._unauthenticated.setdefault(session, deadline)
 
     def authenticated(self, session: SessionState) -> None:
-        """The session proved who it is: it has no deadline any more."""
+        """The session proved who it is: it has no deadline any more, but that of its token."""
         self._unauthenticated.pop(session, None)
+        self._expiries.watch(session)
 
     def disconnect_unauthenticated(self, error: HubbubError) -> None:
         """Also those of hubs that do not exist, which are in no list of sessions."""
@@ -88,6 +99,8 @@ class Heartbeats:
         for wheel in self._wheels.values():
             for session in wheel.turn():
                 self._look_after(session, now, wheel.interval_seconds)
+        for session in self._expiries.take_ended():
+            self._check_tokens(session)
         for session, deadline in list(self._pinged.items()):
             if deadline > now:
                 break
@@ -103,6 +116,15 @@ class Heartbeats:
                 )
 
     def _look_after(self, session: SessionState, now: float, interval_seconds: float) -> None:
+        self._check_tokens(session)
+        silent = now - session.last_seen
+        if silent >= interval_seconds * 0.9 and not session.closed:
+            session.send(Ping())
+            if not session.connection.one_way:
+                # A ping that is still unanswered keeps its deadline.
+                self._pinged.setdefault(session, now + self._limits.pong_timeout_seconds)
+
+    def _check_tokens(self, session: SessionState) -> None:
         try:
             session.check_identity()
         except NotAuthenticated:
@@ -111,12 +133,7 @@ class Heartbeats:
             self._expire(session, error)
         if session.channel_readers and drop_ended(session, list(session.channel_readers)):
             self._subscriptions.recheck(session)
-        silent = now - session.last_seen
-        if silent >= interval_seconds * 0.9 and not session.closed:
-            session.send(Ping())
-            if not session.connection.one_way:
-                # A ping that is still unanswered keeps its deadline.
-                self._pinged.setdefault(session, now + self._limits.pong_timeout_seconds)
+        self._expiries.watch(session)
 
     def _expire(self, session: SessionState, error: HubbubError) -> None:
         """The identity no longer holds. Where anonymity is allowed, that is what is left."""
