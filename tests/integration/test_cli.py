@@ -183,6 +183,31 @@ async def test_a_token_opens_what_it_grants(start_hub: StartHub, tmp_path: Path)
     assert hub.server.tokens.verify(service.out.strip(), "acme").level is Level.SERVICE
 
 
+@pytest.mark.spec("UI-03")
+async def test_a_token_from_a_folder_without_a_server_is_made_with_a_note(tmp_path: Path) -> None:
+    sign = ("token", "--hub", "acme", "--user", "ann")
+    first = await hubbub(*sign, folder=tmp_path)
+    assert (first.code, first.out.count(".")) == (0, 2)
+    assert "no server has run" in first.err
+    assert "new signing keys" in first.err
+    again = await hubbub(*sign, folder=tmp_path)
+    assert "no server has run" in again.err
+    assert "new signing keys" not in again.err
+    secrets = {f"HUBBUB_AUTH_{each}_SECRET": each * 10 for each in ("SESSION", "ADMIN")}
+    assert (await hubbub(*sign, folder=tmp_path, env=secrets)).err == ""
+
+
+@pytest.mark.spec("UI-03")
+@pytest.mark.parametrize("anonymous", [True, False])
+async def test_a_token_without_a_user_is_made_with_a_note(tmp_path: Path, anonymous: bool) -> None:
+    file = tmp_path / "given.yaml"
+    hub = f"hubs: {{acme: {{settings: {{allowAnonymous: {str(anonymous).lower()}}}}}}}\n"
+    file.write_text(hub + "storage: {path: data}\n")
+    sign = ("token", "--hub", "acme", "--grant", "room=s", "--config", str(file))
+    assert ("names no user" in (await hubbub(*sign, folder=tmp_path)).err) is not anonymous
+    assert "names no user" not in (await hubbub(*sign, "--user", "ann", folder=tmp_path)).err
+
+
 # -- mistakes -----------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from hubbub.cli.failures import WRONG, clear_failures, fail
+from hubbub.cli.failures import WRONG, clear_failures, fail, note
 from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.cli.times import Duration
 from hubbub.domain.errors import HubbubError, InvalidToken
@@ -109,6 +109,12 @@ def token(
             )
         except InvalidToken as error:
             fail(f"no token can say this: {error.message}", WRONG)
+        _note_new_folder(settings)
+        if user is None and level == Level.CLIENT.value and not _lets_anyone_in(hub, settings):
+            note(
+                "it names no user: it opens single channels (`--channel-token`), and logs in only "
+                "where the hub's allowAnonymous is on; else give --user"
+            )
         tokens = make_tokens(settings, SystemClock())
         click.echo(tokens.issue(hub, identity, ttl or settings.auth.token_ttl))
 
@@ -130,6 +136,29 @@ def _check_hub(hub: str, settings: Settings) -> None:
         "make the token before the hub",
         WRONG,
     )
+
+
+def _note_new_folder(settings: Settings) -> None:
+    """Tokens are signed before the first start, too; who is in the wrong folder should know."""
+    from hubbub.server.data_folder import DATABASE
+    from hubbub.server.secrets import FILE_NAME
+
+    folder, auth = Path(settings.storage.path), settings.auth
+    if auth.session.secret and auth.admin.secret:
+        return
+    has_keys = (folder / FILE_NAME).exists()
+    if has_keys and (settings.storage.postgres.host or (folder / DATABASE).exists()):
+        return
+    made = "" if has_keys else ", so this makes new signing keys in it"
+    note(
+        f"no server has run with the data folder {str(folder)!r} yet{made}; one that has another "
+        "folder refuses the token: make it there, or give its --config"
+    )
+
+
+def _lets_anyone_in(hub: str, settings: Settings) -> bool:
+    """As far as the configuration file says."""
+    return hub in settings.hubs and settings.hubs[hub].settings.allow_anonymous
 
 
 def _metadata(text: str | None) -> dict[str, object]:
