@@ -171,6 +171,22 @@ async def test_what_is_given_for_tls_needs_an_encrypted_address(hub: RunningHub)
         await connect(f"wss://{hub.address}", hub="acme")
 
 
+@pytest.mark.parametrize(
+    ("command", "scheme"),
+    [
+        (("publish", "a", "x"), "ws"),
+        (("hubs", "list", "--token", "t"), "http"),
+        (("followed", "--token", "t"), "http"),
+    ],
+)
+async def test_a_plain_address_of_an_encrypted_hub_is_named(
+    encrypted: RunningHub, command: tuple[str, ...], scheme: str
+) -> None:
+    ended = await invoke(*command, "--url", f"{scheme}://{encrypted.address}", HUBBUB_HUB="acme")
+    assert ended.code == 1
+    assert f"; if it speaks TLS, its address begins with {scheme}s://" in ended.err
+
+
 # -- nothing hangs --------------------------------------------------------------------------------
 
 

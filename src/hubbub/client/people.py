@@ -17,7 +17,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from hubbub.client.connection.link import HttpFailure, parse_address
-from hubbub.client.connection.tls import check_trust
+from hubbub.client.connection.tls import check_trust, without_tls
 from hubbub.client.errors import Unreachable
 from hubbub.domain.errors import BadRequest, NotFound
 from hubbub.domain.fields import wire_name
@@ -314,8 +314,10 @@ class People:
             answer = connection.getresponse()
             text = answer.read()
         except (OSError, http.client.HTTPException) as error:
-            check_trust(error, parts.geturl())
-            raise Unreachable(f"no hub answers at {parts.geturl()}: {error}") from None
+            address = parts.geturl()
+            check_trust(error, address)
+            hint = without_tls(address) if isinstance(error, http.client.HTTPException) else ""
+            raise Unreachable(f"no hub answers at {address}: {error}{hint}") from None
         finally:
             connection.close()
         return _understood(answer.status, text)

@@ -12,7 +12,7 @@ import msgspec
 
 from hubbub.client import Unreachable
 from hubbub.client.connection.link import HttpFailure, parse_address
-from hubbub.client.connection.tls import check_trust
+from hubbub.client.connection.tls import check_trust, without_tls
 from hubbub.domain.errors import BadRequest, HubbubError
 
 TIMEOUT_SECONDS = 30
@@ -121,7 +121,8 @@ class AdminClient:
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
             check_trust(error, self.address)
-            raise Unreachable(f"cannot reach {self.address}: {_reason(error)}") from None
+            hint = without_tls(self.address) if isinstance(error, http.client.HTTPException) else ""
+            raise Unreachable(f"cannot reach {self.address}: {_reason(error)}{hint}") from None
         return self._understood(response.status, text), response.headers.get("ETag")
 
     def _understood(self, status: int, text: bytes) -> Any:

@@ -12,11 +12,16 @@ from urllib.parse import SplitResult, quote, urlsplit, urlunsplit
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidMessage,
+    InvalidStatus,
+    WebSocketException,
+)
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
-from hubbub.client.connection.tls import check_trust, trusting_context
+from hubbub.client.connection.tls import check_trust, trusting_context, without_tls
 from hubbub.client.errors import ConnectionLost, Unreachable
 from hubbub.domain.errors import BadRequest, HeartbeatTimeout, HubbubError, TooLarge
 from hubbub.domain.notices import Disconnect, Notice
@@ -215,7 +220,8 @@ async def open_link(
         raise _refusal(url, error.response.status_code, error.response.body) from None
     except (OSError, WebSocketException) as error:  # TimeoutError is an OSError
         check_trust(error, url)
-        raise Unreachable(f"no hub answers at {url}: {_why(error)}") from None
+        hint = without_tls(url) if isinstance(error, InvalidMessage) else ""
+        raise Unreachable(f"no hub answers at {url}: {_why(error)}{hint}") from None
     if socket.subprotocol != codec.subprotocol:
         await socket.close()
         raise BadRequest(f"the server at {url} does not speak {codec.subprotocol}")

@@ -30,3 +30,12 @@ def check_trust(error: BaseException, url: str) -> None:
         raise UntrustedServer(
             f"the certificate of the server at {url} is not trusted: {error.verify_message}"
         ) from None
+
+
+def without_tls(url: str) -> str:
+    """Why a server may have said nothing in HTTP, to end a sentence; empty for an encrypted
+    address."""
+    scheme = url.partition("://")[0].lower()
+    if scheme not in ("ws", "http"):
+        return ""
+    return f"; if it speaks TLS, its address begins with {scheme}s://"
