@@ -161,7 +161,7 @@ class PushDriver:
     def erased(self, hub: str, user_id: str) -> None:
         queue = self.queues.get(hub)
         if queue is not None:
-            queue.erased[user_id] = self._now()
+            queue.erase(user_id, self._now())
 
     def _concerns(self, hub: str, channel: str) -> bool:
         return self._owns(partition_of(hub, channel))

@@ -14,6 +14,8 @@ from hubbub.engine.push.sending import Attempt, Content
 
 MOST_WAITING_BYTES = 16 * 1024 * 1024
 """Of a hub's messages that wait; a message is a few hundred bytes with its text."""
+MOST_ERASED = 1000
+"""Users that a hub remembers as erased while something waits."""
 _AT_ONCE = 100
 """Messages of one channel that share a question for its users."""
 
@@ -54,7 +56,11 @@ class HubQueue:
     room: asyncio.Event = field(default_factory=asyncio.Event)
     spreading: bool = False
     erased: dict[str, int] = field(default_factory=dict)
-    """Users that were erased while something waited, and when, in milliseconds since 1970."""
+    """Users that were erased while something waited, and when, in milliseconds since 1970: the
+    latest `MOST_ERASED` of them, the oldest first."""
+    void_until: int = -1
+    """When the last user that is no longer among them was erased. What was made before that and
+    still waits is not sent, whoever it is for."""
 
     def offer(self, pushed: Pushed, most: int) -> bool:
         """Whether there was room for it."""
@@ -85,10 +91,18 @@ class HubQueue:
         self.waiting.clear()
         self.waiting_bytes = 0
 
+    def erase(self, user_id: str, now: int) -> None:
+        self.erased.pop(user_id, None)
+        self.erased[user_id] = now
+        if len(self.erased) > MOST_ERASED:
+            self.void_until = self.erased.pop(next(iter(self.erased)))
+
     def is_erased(self, token: PushToken, note: PushNote) -> bool:
         """Whether the device's user, or the publisher, was erased after the note was made."""
         users = (token.user_id, note.publisher)
-        return any(note.published_at <= self.erased.get(user or "", -1) for user in users)
+        return any(
+            note.published_at <= self.erased.get(user or "", self.void_until) for user in users
+        )
 
     def release(self, lane: Lane) -> None:
         """A delivery is done with."""
