@@ -153,8 +153,8 @@ async def test_presence_and_who_comes_and_goes(start_hub: StartHub) -> None:
         await subscriber.line("here are")
         token = hub.token("ann")
         async with connect(f"ws://{hub.address}", hub="acme", token=token) as ann:
-            await ann.subscribe("room")
-            await subscriber.line("joined: ann")
+            await ann.subscribe("room", presence={"mood": "well"})
+            await subscriber.line('joined: ann {"mood":"well"}')
             listed = await hubbub("presence", "room", "--json", env=at(hub))
             users = {json.loads(line)["user_id"] for line in listed.out.splitlines()}
             assert users == {None, "ann"}

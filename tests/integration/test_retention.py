@@ -217,6 +217,7 @@ async def test_puts_gets_and_acknowledgements_are_counted(start_hub: StartHub) -
     await soon(dead_letter_is_put)
     found = await series(hub)
     assert (found["hubbub_puts_total"], found["hubbub_put_duplicates_total"]) == (2, 1)
+    assert found["hubbub_publish_seconds_count"] == 3
     assert (found["hubbub_topic_gets_total"], found["hubbub_topic_redeliveries_total"]) == (4, 2)
     assert found["hubbub_topic_acknowledgements_total"] == 1
     await topic.put("c")

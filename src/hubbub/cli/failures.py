@@ -65,6 +65,10 @@ _NOT_PERMITTED = tuple(
             "no permission to submit to the stream '([^']*)'",
             "a token for the stream may: `hubbub token --grant 'stream:{0}=p'`",
         ),
+        (
+            "the hub's hook does not permit",
+            "only services pass without its hook: `hubbub token --level service`",
+        ),
         ("no permission to send messages", "a service's token may: `hubbub token --level service`"),
     )
 )

@@ -218,6 +218,7 @@ class Publisher:
         message: Message,
         reply: PublishReply,
     ) -> str:
+        started = perf_counter()
         check_name(producer.id, "producer")
         if not 0 < producer.sequence < 2**63 or not 0 <= producer.fence < 2**63:
             raise BadRequest(
@@ -247,6 +248,7 @@ class Publisher:
         else:
             self._becoming[hub.name, item.channel] = [(identity, message, reply)]
             self._tasks.start(self._make_topic(hub, item.channel))
+        hub.counters.publishes.took(perf_counter() - started)
         return message.id
 
     async def _make_topic(self, hub: Hub, channel: str) -> None:

@@ -147,6 +147,9 @@ def test_hints_name_the_right_option() -> None:
     refused = NotPermitted("no permission to submit to the stream 'clicks'")
     assert "--grant 'stream:clicks=p'" in advice(refused)
     assert "--grant 'PATTERN=ps'" in advice(NotPermitted("no permission to publish to 'a'"))
+    hooked = advice(NotPermitted("the hub's hook does not permit to publish in 'a': be nice"))
+    assert "--level service" in hooked
+    assert "--grant" not in hooked
     refused = NotPermitted("only an administrator of all hubs may shut the server down")
     assert advice(refused) == "; use such a token: `hubbub token --level admin --hub '*'`"
 

@@ -12,6 +12,7 @@ from hubbub.client import (
     Gap,
     Joined,
     Left,
+    Member,
     Message,
     NotificationInfo,
     NotificationNew,
@@ -136,9 +137,15 @@ def describe_event(event: Gap | Told, as_json: bool) -> str:
     if isinstance(event, DocumentUpdated):
         text = event.ops.text.decode()
         return escape_control(f"{event.channel}: version {event.version}: {text}")
-    names = ", ".join(member.user_id or member.session_id for member in event.members)
+    names = ", ".join(map(_name, event.members))
     verb = {Presence: "here are", Joined: "joined:", Left: "left:"}[type(event)]
     return escape_control(f"{event.channel}: {verb} {names or 'nobody'}")
+
+
+def _name(member: Member) -> str:
+    """Who it is, and what it says of itself."""
+    name = member.user_id or member.session_id
+    return name if member.data is None else f"{name} {msgspec.json.encode(member.data).decode()}"
 
 
 def escape_control(text: str) -> str:
