@@ -307,6 +307,22 @@ async def test_callbacks_hear_of_the_erasure_of_their_user_and_of_the_end_of_the
             assert word in told.query["hub.reason"]
 
 
+async def test_a_callback_hears_once_that_its_user_was_revoked_and_erased(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(rules=STORED, callback_addresses="loopback"))
+    async with Callbacks() as callbacks:
+        ann = WebSub(hub, "/v1/hubs/acme/websub", Authorization=f"Bearer {hub.token('ann')}")
+        await ann.active(callbacks, ann.own("news"))
+        erased = await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann?revoke=true")
+        assert erased.status == 200
+        await callbacks.next()
+        bob = WebSub(hub, "/v1/hubs/acme/websub", Authorization=f"Bearer {hub.token('bob')}")
+        await bob.active(callbacks, bob.own("news"))
+        modes = [each.query["hub.mode"] for each in callbacks.received]
+    assert modes == ["subscribe", "denied", "subscribe"]
+
+
 @pytest.mark.parametrize("confirms", [True, False])
 async def test_a_callback_hears_that_its_lease_is_cut(start_hub: StartHub, confirms: bool) -> None:
     """The operator lowers the longest lease: a callback confirms the shorter lease, or hears that

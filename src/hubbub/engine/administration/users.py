@@ -137,11 +137,10 @@ class UserAdministration:
             key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
             with contextlib.suppress(NotSubscribed, TopicNotFound):
                 await self._node.bus.topic(UnsubscribeTopic(key))
-        webhooks = await self._webhooks(hub.name, owner)
-        for webhook in webhooks:
-            await self._node.webhooks.end(webhook)
+        service = self._node.webhooks
+        webhooks = [w for w in await self._webhooks(hub.name, owner) if await service.end(w)]
         reason = "an administrator erased the subscriber"
-        ended = self._node.webhooks.deny_ended(hub.configuration, webhooks, reason)
+        ended = service.deny_ended(hub.configuration, webhooks, reason)
         self._node.do_later(ended)
         return len(found)
 

@@ -441,21 +441,23 @@ class Driver:
                 self._tasks.start(self._end_refused(push, error))
 
     async def _end_refused(self, push: Push, error: HubbubError) -> None:
-        await self._end(push, error.message)
-        if push.webhook.kind == "websub":
+        ended = await self._end(push, error.message)
+        if ended and push.webhook.kind == "websub":
             hub = self.context.configuration_of(push.webhook.hub)
             about = (hub, push.webhook.callback, push.webhook.topic, error.message)
             await deny(self.outgoing, self.context.limits, *about)
 
-    async def _end(self, push: Push, reason: str) -> None:
-        """The receiver does not want it any more, or its time is over."""
+    async def _end(self, push: Push, reason: str) -> bool:
+        """The receiver does not want it any more, or its time is over. Whether nobody else ended it
+        before."""
         logger.info("webhook %s ends: %s", push.webhook.id, reason)
         self.counters[push.webhook.hub].ended += 1
         self._remove(push)
         try:
-            await end_webhook(self.context.topic, self.context.store, push.webhook)
+            return await end_webhook(self.context.topic, self.context.store, push.webhook)
         except HubbubError as error:
             logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
+            return True
 
     def _lost(self, push: Push, error: HubbubError) -> None:
         """The webhook's cursor is gone, or the channel does not store for now."""

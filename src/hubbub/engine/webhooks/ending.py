@@ -18,12 +18,13 @@ from hubbub.ports.outgoing import HttpRequest, SendFailed
 from hubbub.ports.storage import Store
 
 
-async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> None:
-    """Delete the cursors first: a webhook without a cursor is dropped at the next start."""
+async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> bool:
+    """Whether it was there: of several that end it at the same time, one tells its callback.
+    Deletes the cursors first: a webhook without a cursor is dropped at the next start."""
     for key in (key_of(webhook), dead_letters_key(key_of(webhook))):
         with contextlib.suppress(NotSubscribed, TopicNotFound):
             await topic(UnsubscribeTopic(key))
-    await store.delete_webhook(webhook.hub, webhook.id)
+    return await store.delete_webhook(webhook.hub, webhook.id)
 
 
 async def deny(

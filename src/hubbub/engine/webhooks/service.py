@@ -200,11 +200,12 @@ class Webhooks(WebTopics):
             )
         await self.end(found)
 
-    async def end(self, webhook: Webhook) -> None:
+    async def end(self, webhook: Webhook) -> bool:
         """End a webhook of any owner; a request under way is broken off. A callback of WebSub did
-        not ask for that: `deny_ended` tells it."""
-        await end_webhook(self._bus.topic, self._store, webhook)
+        not ask for that: `deny_ended` tells it, where this answers that it was still there."""
+        ended = await end_webhook(self._bus.topic, self._store, webhook)
         await self._tell(webhook)
+        return ended
 
     async def deny_ended(
         self, hub: HubConfiguration, webhooks: Sequence[Webhook], reason: str
