@@ -147,10 +147,12 @@ class FindUsers(msgspec.Struct, frozen=True, tag="users"):
 
 class ReadMetrics(msgspec.Struct, frozen=True, tag="metrics"):
     """Of the workers of one `group`; others answer nothing. `asker` are the counters of the worker
-    that asks."""
+    that asks, `known` how much it heard of each process: it wants to hear of those that counted
+    more."""
 
     group: str
     asker: bytes
+    known: dict[str, float] = {}
 
 
 class SuspendHub(msgspec.Struct, frozen=True, tag="suspend-hub"):

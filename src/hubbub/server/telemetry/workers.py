@@ -3,7 +3,8 @@
 The worker that is asked asks the others over the bus. Counters must never fall, or Prometheus takes
 the fall for a restart and counts everything again: so the last counters of workers that died, or do
 not answer in time, stay in the sum. For the same reason the worker that asks hands its own counters
-along, for the case that it dies.
+along, for the case that it dies, and those that are asked hand on what they heard of others: a
+worker that was started after the death of another learns its counters so.
 """
 
 from __future__ import annotations
@@ -66,6 +67,10 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
         ]
         return Figures(self.process, kept)
 
+    def total(self) -> float:
+        """Grows with every counter: of two reports of a process, the larger is the later."""
+        return sum(s[2] for each in self.families if each.kind != "gauge" for s in each.samples)
+
 
 def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
     return Figures(
@@ -82,14 +87,14 @@ def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
     )
 
 
-_decoder = msgspec.msgpack.Decoder(Figures)
+_decoder = msgspec.msgpack.Decoder(list[Figures])
 
 
-def pack(figures: Figures) -> bytes:
+def pack(figures: Sequence[Figures]) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(figures), 1)
 
 
-def unpack(data: bytes) -> Figures:
+def unpack(data: bytes) -> list[Figures]:
     return _decoder.decode(zlib.decompressobj().decompress(data, _MOST_BYTES))
 
 
@@ -114,11 +119,14 @@ class WorkerMetrics:
         return await asyncio.shield(self._making)
 
     async def _make(self) -> bytes:
-        question = ReadMetrics(self._group, pack(self._own().lasting()))
+        known = {process: each.total() for process, each in self._remembered.items()}
+        question = ReadMetrics(self._group, pack([self._own().lasting()]), known)
         answers, _ = await self._survey.ask(question, bytes)
-        workers = [unpack(each) for each in answers if each]
-        for each in workers:
-            self._remember(each.lasting())
+        workers = []
+        for own, *heard in (unpack(each) for each in answers if each):
+            workers.append(own)
+            for each in (own.lasting(), *heard):
+                self._remember(each)
         answered = {each.process for each in workers}
         gone = [each for process, each in self._remembered.items() if process not in answered]
         return await asyncio.to_thread(_rendered, workers, gone)
@@ -126,13 +134,23 @@ class WorkerMetrics:
     async def _answer(self, question: ReadMetrics) -> bytes:
         if question.group != self._group:
             return b""
-        self._remember(unpack(question.asker))
-        return pack(self._own())
+        known = question.known
+        heard = [
+            each
+            for process, each in self._remembered.items()
+            if process != self._process and each.total() > known.get(process, -1)
+        ]
+        for each in unpack(question.asker):
+            self._remember(each)
+        return pack([self._own(), *heard])
 
     def _own(self) -> Figures:
         return figures_of(self._process, self._collect())
 
     def _remember(self, figures: Figures) -> None:
+        before = self._remembered.get(figures.process)
+        if before is not None and before.total() > figures.total():
+            return  # hearsay that is older
         self._remembered.pop(figures.process, None)
         self._remembered[figures.process] = figures
         while len(self._remembered) > _MOST_REMEMBERED:

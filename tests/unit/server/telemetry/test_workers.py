@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from typing import cast
+
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.core import (
@@ -12,7 +15,15 @@ from prometheus_client.core import (
     Metric,
 )
 
-from hubbub.server.telemetry.workers import Figures, figures_of, merged, pack, unpack
+from hubbub.engine.administration.survey import ReadMetrics, Survey
+from hubbub.server.telemetry.workers import (
+    Figures,
+    WorkerMetrics,
+    figures_of,
+    merged,
+    pack,
+    unpack,
+)
 
 
 def _figures(process: str, count: int, lag: float) -> Figures:
@@ -22,7 +33,8 @@ def _figures(process: str, count: int, lag: float) -> Figures:
     seconds.add_metric(["a"], [("0.1", count), ("+Inf", 2 * count)], 0.5)
     late = GaugeMetricFamily("hubbub_loop_lag_seconds", "Late.", value=lag)
     sessions = GaugeMetricFamily("hubbub_sessions", "Open.", value=count)
-    return unpack(pack(figures_of(process, [puts, seconds, late, sessions])))
+    (figures,) = unpack(pack([figures_of(process, [puts, seconds, late, sessions])]))
+    return figures
 
 
 class _Page:
@@ -49,3 +61,38 @@ def test_counters_and_buckets_are_added_and_gauges_as_their_kind_wants() -> None
         "hubbub_loop_lag_seconds 0.25",
         "hubbub_sessions 7.0",
     ]
+
+
+class Workers:
+    """Stands for the bus between the workers of a machine."""
+
+    def __init__(self) -> None:
+        self.alive: dict[str, Survey] = {}
+
+    def start(self, name: str, counted: int) -> WorkerMetrics:
+        survey = self.alive[name] = cast(Survey, _Survey(self))
+        family = CounterMetricFamily("hubbub_messages_in", "Messages.", value=counted)
+        return WorkerMetrics(lambda: [family], survey, "group")
+
+
+class _Survey:
+    metrics: Callable[[ReadMetrics], Awaitable[bytes]]
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+
+    async def ask(self, question: ReadMetrics, _: type[bytes]) -> tuple[list[bytes], int]:
+        return [await each.metrics(question) for each in self._workers.alive.values()], 0
+
+
+async def test_a_worker_that_is_started_after_a_death_counts_the_dead_one_too() -> None:
+    workers = Workers()
+    first, _ = workers.start("first", 2), workers.start("second", 3)
+    assert b"hubbub_messages_in_total 5.0" in await first.page()
+    del workers.alive["second"]
+    third = workers.start("third", 1)
+    for each in (third, first, third):
+        assert b"hubbub_messages_in_total 6.0" in await each.page()
+    del workers.alive["first"]
+    fourth = workers.start("fourth", 1)
+    assert b"hubbub_messages_in_total 7.0" in await fourth.page()
