@@ -63,6 +63,17 @@ round_option = click.option(
 )
 
 
+def format_option(told: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(["table", "csv", "json"]),
+        default="table",
+        show_default=True,
+        help=told,
+    )
+
+
 def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
     """Gives a command the place of the tables as `warehouse`, and clear failures."""
 

@@ -19,6 +19,7 @@ from hubbub.cli.messages.printing import to_json
 from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.pipeline.options import (
     folders,
+    format_option,
     journal_option,
     no_tables,
     round_option,
@@ -39,14 +40,7 @@ _SHOWN_ROWS = 1_000
 
 @click.command()
 @click.argument("query", metavar="QUERY")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help=f"For people, at most {_SHOWN_ROWS:,} rows, or for programs.",
-)
+@format_option(f"For people, at most {_SHOWN_ROWS:,} rows, or for programs.")
 @round_option
 @warehouse_command
 def sql(warehouse: Path | str, query: str, form: str, number: int | None) -> None:

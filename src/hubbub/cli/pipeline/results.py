@@ -13,7 +13,7 @@ import click
 
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.printing import to_json
-from hubbub.cli.pipeline.options import no_tables, warehouse_command
+from hubbub.cli.pipeline.options import format_option, no_tables, warehouse_command
 from hubbub.cli.pipeline.report.wording import duration as in_words
 from hubbub.cli.tables import readable, table
 from hubbub.domain.analytics import LISTED, WHOLE_TABLE_ROWS, Rows, RowsQuery, table_named
@@ -27,14 +27,7 @@ _NO_DURATIONS = ("_count", "_share")
 
 @click.command()
 @click.argument("name", metavar="[TABLE]", required=False)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "csv", "json"]),
-    default="table",
-    show_default=True,
-    help="For people, or for programs: then durations are microseconds, and times ISO 8601.",
-)
+@format_option("For people, or for programs: then durations are microseconds, and times ISO 8601.")
 @click.option(
     "--limit", type=click.IntRange(1, WHOLE_TABLE_ROWS), default=50, show_default=True, help="Rows."
 )
