@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.command import hubbub
 from harness.invoking import at, invoke
 from harness.raw import HANDSHAKE, RawConnection
 from harness.running_hub import RunningHub, StartHub
@@ -65,6 +67,18 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(
         async with running.http.post(path, data="x", headers=headers) as answer:
             assert answer.status == 404
     await running.close()
+
+
+@pytest.mark.spec("OPS-03")
+async def test_a_port_of_zeromq_that_is_taken_is_named_with_the_ways_out(tmp_path: Path) -> None:
+    """Developer mode listens beside its port, which nobody chose."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        beside = taken.getsockname()[1]
+        ended = await hubbub("serve", "--dev", "--port", str(beside - 1), folder=tmp_path)
+    assert ended.code == 1
+    assert f"cannot listen on tcp://127.0.0.1:{beside}: Address already in use" in ended.err
+    assert "HUBBUB_ZEROMQ_ENDPOINT" in ended.err
+    assert "another --port" in ended.err
 
 
 @pytest.mark.spec("OPS-02", "UI-03")

@@ -124,7 +124,11 @@ def _explain(error: OSError, settings: Settings) -> str:
     address = f"{listener.host}:{listener.port}"
     reason = os.strerror(error.errno) if error.errno else str(error)
     if error.filename and error.filename == settings.zeromq.endpoint:
-        return f"cannot listen on {error.filename}: {reason}; choose another zeromq.endpoint"
+        beside = " or another --port, beside which it lies" if settings.developer else ""
+        return (
+            f"cannot listen on {error.filename}: {reason}; choose another zeromq.endpoint"
+            f" (HUBBUB_ZEROMQ_ENDPOINT){beside}"
+        )
     if error.filename:
         return f"{error.filename}: {reason}"
     return f"cannot listen on {address}: {reason}; choose another with --port"
