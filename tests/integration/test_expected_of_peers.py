@@ -202,6 +202,25 @@ async def test_a_subscription_by_token_ends_with_the_token(tmp_path: Path) -> No
         assert failure["error"]["code"] == "invalid_token"
 
 
+@pytest.mark.spec("LIVE-21", "SEC-01")
+async def test_who_subscribes_again_right_after_the_end_of_the_token_does_not_stay(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock()
+    async with RestartingHub(tmp_path, open_hub(rules=CLOSED), clock=clock) as life:
+        hub = await life.restart()
+        socket = await hub.socket(token=hub.token("ann", ttl=10_000))
+        token = channel_token(hub, "ann", "secret", ttl=60)
+        assert not (await socket.subscribe("secret", token=token))["failures"]
+        clock.advance(61)
+        (failure,) = (await socket.subscribe("secret"))["failures"]
+        assert failure["error"]["code"] == "not_permitted"
+        for _ in range(40):
+            hub.server.node.heartbeats.sweep(clock.monotonic())
+        (session,) = hub.server.node.hub("acme").sessions.values()
+        assert not session.feeds
+
+
 @pytest.mark.parametrize("anonymous", [True, False])
 async def test_a_short_token_ends_on_time(tmp_path: Path, anonymous: bool) -> None:
     clock = FakeClock()

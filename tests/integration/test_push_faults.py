@@ -12,6 +12,7 @@ from harness.admin import admin_of, client_of
 from harness.push_services import BrowserService, push_hub
 from harness.receivers import Received, Reply, whole_answer
 from harness.running_hub import RunningHub, StartHub
+from hubbub.domain.journal import JournalEvent
 from hubbub.domain.push.options import PushOptions
 from hubbub.domain.push.tokens import PushToken
 from hubbub.domain.rules import Quotas
@@ -137,6 +138,25 @@ async def test_a_push_that_waits_is_not_sent_when_its_publisher_or_its_receiver_
         await idle(hub)
         assert [each.path for each in service.received] == ["/eve"], "what a service pushed to Eve"
         assert outcomes(hub)["dropped"] == 3
+
+
+@pytest.mark.spec("PIPE-05", "pushes that wait")
+async def test_the_journal_does_not_name_an_erased_user_again_when_a_push_that_waits_is_dropped(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await start_hub(push_hub(), push__tries=100, journal__enabled=True)
+    async with BrowserService() as service:
+        await register(hub, service, "ann")
+        service.answers["/ann"] = whole_answer(503, retry_after="1")
+        await publish(hub)
+        await service.got(1)
+        assert (await admin_of(hub)("DELETE", f"{HUB}/users/ann")).json["left"] == 0
+        recorded: list[JournalEvent] = []
+        monkeypatch.setattr(hub.server.journal, "record", recorded.append)
+        hub.server.push.hub_changed("acme")  # who may read is asked again
+        await idle(hub)
+        assert outcomes(hub)["dropped"] == 1
+        assert [each.kind for each in recorded if each.user == "ann"] == []
 
 
 async def test_five_tries_are_enough_and_none_is_made_after_the_time_to_live(

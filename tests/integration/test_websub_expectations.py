@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import re
 import time
@@ -316,6 +317,24 @@ async def test_a_callback_hears_once_that_its_user_was_revoked_and_erased(
         await ann.active(callbacks, ann.own("news"))
         erased = await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann?revoke=true")
         assert erased.status == 200
+        await callbacks.next()
+        bob = WebSub(hub, "/v1/hubs/acme/websub", Authorization=f"Bearer {hub.token('bob')}")
+        await bob.active(callbacks, bob.own("news"))
+        modes = [each.query["hub.mode"] for each in callbacks.received]
+    assert modes == ["subscribe", "denied", "subscribe"]
+
+
+async def test_a_callback_hears_once_of_two_administrators_who_end_its_subscription(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(rules=STORED, callback_addresses="loopback"))
+    async with Callbacks() as callbacks:
+        ann = WebSub(hub, "/v1/hubs/acme/websub", Authorization=f"Bearer {hub.token('ann')}")
+        await ann.active(callbacks, ann.own("news"))
+        (webhook,) = await ann.webhooks()
+        path = f"/v1/admin/hubs/acme/webhooks/{webhook.id}"
+        answers = await asyncio.gather(*(admin_of(hub)("DELETE", path) for _ in range(5)))
+        assert {each.status for each in answers} <= {204, 404}
         await callbacks.next()
         bob = WebSub(hub, "/v1/hubs/acme/websub", Authorization=f"Bearer {hub.token('bob')}")
         await bob.active(callbacks, bob.own("news"))

@@ -109,17 +109,10 @@ def _open(warehouse: Path | str) -> Snapshot:
 def _reading(warehouse: Path | str, table: Table, read: Callable[[Snapshot], Found]) -> Found:
     for _ in range(_TRIES):
         snapshot = _open(warehouse)
-        import pyarrow as pa
-
         try:
             return read(snapshot)
         except FileNotFoundError:
             continue  # vacuum removed the files of this round since: look again
-        except pa.ArrowInvalid as error:
-            raise PipelineError(
-                f"a file of the table {table.name} is damaged ({error}); make the tables again"
-                " with `hubbub pipeline run --full`"
-            ) from error
     raise PipelineError(f"the table {table.name} changes faster than it can be read; try again")
 
 

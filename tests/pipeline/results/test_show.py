@@ -93,7 +93,7 @@ async def test_the_command_names_what_is_wrong(warehouse: Path, tmp_path: Path) 
     assert "make them with `hubbub pipeline run`" in shown.err
     next((warehouse / "sequence_months").glob("*.parquet")).write_bytes(b"nonsense")
     shown = await hubbub("pipeline", "show", "audit", *there)
-    assert (shown.code, "table audit is damaged" in shown.err) == (1, True)
+    assert (shown.code, "table sequence_months is damaged" in shown.err) == (1, True)
     shown = await hubbub("pipeline", "show")
     assert [line.split()[0] for line in shown.out.splitlines()[1:]] == [t.name for t in LISTED]
 

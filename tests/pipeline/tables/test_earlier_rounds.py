@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -73,6 +75,38 @@ def test_a_round_whose_files_were_vacuumed_is_refused(warehouse: Path) -> None:
     with pytest.raises(NoSuchRound, match="files of publish_facts were vacuumed"):
         open_snapshot(place, 3)
     assert query(open_snapshot(place), SUM).read_all()["n"].to_pylist() == [111]
+
+
+def _cut_file(table: Path) -> None:
+    [first, *_] = sorted(table.glob("*.parquet"))
+    first.write_bytes(first.read_bytes()[:40])
+
+
+def _cut_log(table: Path) -> None:
+    (table / "_delta_log" / f"{0:020}.json").write_text("{")
+
+
+@pytest.mark.parametrize("damage", [_cut_file, _cut_log, shutil.rmtree])
+@pytest.mark.parametrize("options", [(), ("--round", "1")])
+async def test_damaged_tables_are_told_in_a_sentence(
+    warehouse: Path, tmp_path: Path, damage: Callable[[Path], None], options: tuple[str, ...]
+) -> None:
+    damage(warehouse / "publish_facts")
+    there = ("--warehouse", str(warehouse), *options)
+    for command in (("sql", SUM), ("export", "publish_facts", str(tmp_path / "out.csv"))):
+        done = await hubbub("pipeline", *command, *there)
+        assert (done.code, "publish_facts" in done.err) == (1, True)
+
+
+@pytest.mark.spec("PIPE-04")
+async def test_the_status_refuses_a_journal_that_is_not_there(
+    warehouse: Path, tmp_path: Path
+) -> None:
+    told = await hubbub(
+        *("pipeline", "status", "--warehouse", str(warehouse)),
+        *("--journal", str(tmp_path / "jurnal")),
+    )
+    assert (told.code, "holds no journal" in told.err) == (2, True), told
 
 
 @pytest.mark.spec("PIPE-04")

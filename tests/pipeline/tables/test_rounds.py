@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -15,7 +16,17 @@ from hubbub.pipeline.errors import CommitRefused, PipelineBusy, WarehouseUnreada
 from hubbub.pipeline.tables import rounds as rounds_module
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, FAILED, LAYOUT, Round, Rounds, all_rounds, versions
+from hubbub.pipeline.tables.rounds import (
+    DONE,
+    FAILED,
+    LAYOUT,
+    Lease,
+    Round,
+    Rounds,
+    all_rounds,
+    read_lease,
+    versions,
+)
 from hubbub.pipeline.tables.snapshot import open_snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 
@@ -113,6 +124,28 @@ def test_a_process_whose_lease_was_taken_over_cannot_finish(
     with pytest.raises(CommitRefused):
         _stale_commit(warehouse)
     assert read(warehouse) == [1]
+
+
+def test_a_lease_can_be_read_while_it_is_renewed(
+    warehouse: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine would take over a round without one after two minutes."""
+    rounds = Rounds(warehouse)
+    with rounds.running(lambda: NOON):
+        while read_lease(warehouse) is None:
+            pass
+        seen: list[Lease | None] = []
+        encode = msgspec.json.encode
+
+        def read_before(lease: Lease) -> bytes:
+            seen.append(read_lease(warehouse))
+            return encode(lease)
+
+        monkeypatch.setattr(msgspec.json, "encode", read_before)
+        rounds.at_step("[1/7]")
+        while not seen:
+            pass
+    assert None not in seen
 
 
 def _stale_commit(warehouse: Location) -> None:

@@ -63,6 +63,16 @@ async def test_vacuum_removes_the_versions_that_hold_a_user_and_proves_it(tmp_pa
 
 
 @pytest.mark.spec("PIPE-05")
+async def test_vacuum_refuses_more_hours_than_a_time_can_be_ago(tmp_path: Path) -> None:
+    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    there = ("--warehouse", str(tmp_path))
+    done = await hubbub("pipeline", "vacuum", "--keep-hours", "99999999999999", *there)
+    assert (done.code, "--keep-hours" in done.err) == (2, True)
+    done = await hubbub("pipeline", "vacuum", "--keep-hours", "878400", *there)
+    assert done.code == 0
+
+
+@pytest.mark.spec("PIPE-05")
 def test_another_hubs_user_of_the_same_name_is_no_trace(tmp_path: Path) -> None:
     write_warehouse(tmp_path, {"sessions": [session("ann")]})
     assert upkeep.traces(Location(tmp_path), "other", "ann") == (2, [])

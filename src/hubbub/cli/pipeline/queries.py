@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
-from hubbub.cli.journal.options import needing_arrow
+from hubbub.cli.journal.options import existing, needing_arrow
 from hubbub.cli.messages.printing import to_json
 from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.pipeline.options import (
@@ -84,6 +84,8 @@ def status(
 ) -> None:
     """Tell how far the tables are: the last round, what runs now, and what waits in the journal."""
     with clear_failures(), needing_arrow():
+        if isinstance(journal, Path):
+            existing(journal)
         journal, warehouse = folders(journal, warehouse, config)
         from hubbub.pipeline.status import status_of
         from hubbub.pipeline.tables.location import Location

@@ -12,6 +12,7 @@ from hubbub.cli.pipeline.options import warehouse_command
 from hubbub.cli.progress import progress_of
 
 _WEEK_HOURS = 7 * 24
+_CENTURY_HOURS = 100 * 366 * 24
 _DAY_MICROSECONDS = 86_400_000_000
 
 
@@ -34,7 +35,7 @@ def compact(warehouse: Path | str) -> None:
 @warehouse_command
 @click.option(
     "--keep-hours",
-    type=click.IntRange(0),
+    type=click.IntRange(0, _CENTURY_HOURS),
     default=_WEEK_HOURS,
     show_default=True,
     help="Versions of so many hours can still be read; 0 keeps the last one only.",

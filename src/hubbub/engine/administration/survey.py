@@ -147,8 +147,8 @@ class FindUsers(msgspec.Struct, frozen=True, tag="users"):
 
 class ReadMetrics(msgspec.Struct, frozen=True, tag="metrics"):
     """Of the workers of one `group`; others answer nothing. `asker` are the counters of the worker
-    that asks, `known` how much it heard of each process: it wants to hear of those that counted
-    more."""
+    that asks, `known` the times of the last reports of processes that it has: it wants to
+    hear later ones."""
 
     group: str
     asker: bytes

@@ -71,10 +71,10 @@ class WebhookAdministration:
         """Nothing is sent there any more; its dead letters stay in their channel. Raises
         `NotFound`."""
         found = await self.get(hub, webhook)
-        await self._node.webhooks.end(found)
-        configuration = self._node.directory.get(hub)
-        reason = "an administrator ended the subscription"
-        self._node.do_later(self._node.webhooks.deny_ended(configuration, [found], reason))
+        if await self._node.webhooks.end(found):
+            configuration = self._node.directory.get(hub)
+            reason = "an administrator ended the subscription"
+            self._node.do_later(self._node.webhooks.deny_ended(configuration, [found], reason))
         await self._audit.note(actor, "webhook.delete", hub, webhook, before=_noted(found))
 
     async def replay(self, actor: Actor, hub: str, webhook: str, after: int) -> Replayed:

@@ -271,10 +271,8 @@ class PushDriver:
         pace = self._pace(token.hub)
         if pace is not None:
             await pace.wait()
-        queue = self.queues.get(token.hub)
-        if queue is not None and queue.is_erased(token, note):
-            self.counters[token.hub].outcomes[token.platform, "dropped"] += 1
-            return Attempt("refused", "erased")  # the journal would name the user again
+        if self._is_erased(token, note):
+            return self._conclude(delivery, Attempt("refused", "erased"), "dropped")
         destination = self._sender.destination(token)
         try:
             attempt = await self._sender.attempt(token, destination, delivery.content)
@@ -359,6 +357,8 @@ class PushDriver:
     ) -> None:
         counters, platform = self.counters[token.hub], token.platform
         counters.outcomes[platform, outcome] += 1
+        if self._is_erased(token, note):
+            return  # the journal would name the user again
         peer = self._sender.destination(token).name
         if outcome == "ok":
             counters.answered.setdefault(platform, Durations()).took(attempt.seconds or 0.0)
@@ -387,6 +387,10 @@ class PushDriver:
                     peer=peer,
                 )
             )
+
+    def _is_erased(self, token: PushToken, note: PushNote) -> bool:
+        queue = self.queues.get(token.hub)
+        return queue is not None and queue.is_erased(token, note)
 
     def _is_quiet(self, note: PushNote) -> bool:
         try:

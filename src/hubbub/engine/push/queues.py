@@ -95,7 +95,8 @@ class HubQueue:
         self.erased.pop(user_id, None)
         self.erased[user_id] = now
         if len(self.erased) > MOST_ERASED:
-            self.void_until = self.erased.pop(next(iter(self.erased)))
+            oldest = self.erased.pop(next(iter(self.erased)))
+            self.void_until = max(self.void_until, oldest)  # the clock may have been set back
 
     def is_erased(self, token: PushToken, note: PushNote) -> bool:
         """Whether the device's user, or the publisher, was erased after the note was made."""

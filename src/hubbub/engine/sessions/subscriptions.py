@@ -264,7 +264,8 @@ class Subscriptions:
     def _check(self, session: SessionState, wanted: ChannelRequest, planned: int) -> None:
         session.check_identity()
         channel = check_name(wanted.channel, "channel")
-        drop_ended(session, (channel,))
+        if drop_ended(session, (channel,)):
+            self.recheck(session)  # a subscription by the token ends with it
         check_presence_data(wanted.presence)
         self._access.admit(session.hub.name, session, channel)
         if wanted.by_pattern:

@@ -128,7 +128,8 @@ class Verifier:
         if webhook.state == "pending":
             await context.store.delete_webhook(webhook.hub, webhook.id)
         elif context.exceeds_longest_lease(webhook):
-            await end_webhook(context.topic, context.store, webhook)
+            if not await end_webhook(context.topic, context.store, webhook):
+                return
             hub = context.configuration_of(webhook.hub)
             longest = int(context.limits.max_lease_seconds)
             reason = f"the hub's longest lease is {longest} seconds now; subscribe again"

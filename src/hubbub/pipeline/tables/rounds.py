@@ -270,8 +270,13 @@ class Rounds:
     def _renew(self) -> None:
         lease = Lease(self._rounds[-1].round, time.time(), self._step)
         files, folder = self.warehouse.open()
-        with files.open_output_stream(f"{folder}/{_LEASE}") as stream:
+        path = f"{folder}/{_LEASE}"
+        # In a folder others could read half of it; an object store shows whole objects only.
+        draft = f"{path}.draft" if self.warehouse.is_local else path
+        with files.open_output_stream(draft) as stream:
             stream.write(msgspec.json.encode(lease))
+        if draft != path:
+            files.move(draft, path)
 
 
 def is_alive(warehouse: Location, other: Round) -> bool:

@@ -22,7 +22,7 @@ from pyarrow import fs
 
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
-from hubbub.pipeline.errors import NoSuchRound
+from hubbub.pipeline.errors import NoSuchRound, WarehouseUnreadable, in_one_line
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, Round, all_rounds, last_done
@@ -88,11 +88,18 @@ class Snapshot:
         """The files of a materialised table, by its name."""
 
     def delta(self, name: str) -> DeltaTable | None:
-        """The Delta table at its version; None where nothing was ever written to it."""
+        """The Delta table at its version; None where nothing was ever written to it. Raises
+        `WarehouseUnreadable`."""
         version = self.round.versions.get(name) if self.round else None
         if version is None:
             return None
-        return DeltaTable(str(self.location / name), version=version)
+        try:
+            return DeltaTable(str(self.location / name), version=version)
+        except DeltaError as error:
+            raise WarehouseUnreadable(
+                f"the log of the table {name} cannot be read ({in_one_line(error)}); try again, or"
+                " make the tables again with `hubbub pipeline run --full` in an empty folder"
+            ) from error
 
     def _files(self, name: str) -> list[DataFile]:
         delta = self.delta(name)
@@ -116,11 +123,12 @@ class Snapshot:
         """The tables of which files are gone, or the log of the version."""
         for name in self.round.versions if self.round else ():
             files, folder = (self.location / name).open()
-            there = {info.base_name for info in files.get_file_info(fs.FileSelector(folder))}
+            infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+            there = {info.base_name for info in infos}
             try:
                 if not there.issuperset(file.path for file in self.files(name)):
                     yield name
-            except DeltaError:
+            except WarehouseUnreadable:
                 yield name
 
     def table(self, name: str) -> ds.Dataset:
@@ -145,7 +153,7 @@ class Snapshot:
     ) -> pa.Table:
         """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter by the
         table's time column; of a view they bound what is read, to whole hours or days. Raises
-        `NotFound`."""
+        `NotFound`, `WarehouseUnreadable`."""
         if name not in VIEWS:
             return self._rows(name, Window(since, until), columns, hub)
         rows = self._view(VIEWS[name], Window(since, until))
@@ -180,7 +188,13 @@ class Snapshot:
         dataset = self.table(name)
         wanted = list(dict.fromkeys(columns)) if columns else None
         where = row_filter(TABLES[name].schema, TABLES[name].time, window, hub)
-        return dataset.to_table(columns=wanted, filter=where)
+        try:
+            return dataset.to_table(columns=wanted, filter=where)
+        except pa.ArrowInvalid as error:
+            raise WarehouseUnreadable(
+                f"a file of the table {name} is damaged ({in_one_line(error)}); make the tables"
+                " again with `hubbub pipeline run --full`"
+            ) from error
 
 
 def micros(time: datetime | None) -> int | None:
@@ -218,6 +232,7 @@ def open_snapshot(location: str | Path | Location, number: int | None = None) ->
     snapshot = Snapshot(place, done[number])
     for table in snapshot.lost():
         raise NoSuchRound(
-            f"round {number} of {place} cannot be read any more: files of {table} were vacuumed"
+            f"round {number} of {place} cannot be read any more: files of {table} were vacuumed,"
+            " or its log is damaged"
         )
     return snapshot

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 
@@ -57,6 +58,9 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
 
     process: str
     families: list[Family]
+    at: float
+    """By the monotonic clock, which all workers of the machine share: of two reports of a process,
+    the later counts."""
 
     def lasting(self) -> Figures:
         """What still counts when the process is gone."""
@@ -65,11 +69,7 @@ class Figures(msgspec.Struct, frozen=True, array_like=True):
             for each in self.families
             if each.kind != "gauge"
         ]
-        return Figures(self.process, kept)
-
-    def total(self) -> float:
-        """Grows with every counter: of two reports of a process, the larger is the later."""
-        return sum(s[2] for each in self.families if each.kind != "gauge" for s in each.samples)
+        return Figures(self.process, kept, self.at)
 
 
 def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
@@ -84,6 +84,7 @@ def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
             )
             for each in collected
         ],
+        time.monotonic(),
     )
 
 
@@ -107,7 +108,7 @@ class WorkerMetrics:
         self._group = group
         self._process = secrets.token_hex(8)
         self._remembered: dict[str, Figures] = {}
-        """By process, those that were heard longest ago first."""
+        """By process."""
         self._making: asyncio.Task[bytes] | None = None
         survey.metrics = self._answer
 
@@ -119,7 +120,7 @@ class WorkerMetrics:
         return await asyncio.shield(self._making)
 
     async def _make(self) -> bytes:
-        known = {process: each.total() for process, each in self._remembered.items()}
+        known = {process: each.at for process, each in self._remembered.items()}
         question = ReadMetrics(self._group, pack([self._own().lasting()]), known)
         answers, _ = await self._survey.ask(question, bytes)
         workers = []
@@ -138,7 +139,7 @@ class WorkerMetrics:
         heard = [
             each
             for process, each in self._remembered.items()
-            if process != self._process and each.total() > known.get(process, -1)
+            if process != self._process and each.at > known.get(process, -1)
         ]
         for each in unpack(question.asker):
             self._remember(each)
@@ -149,12 +150,12 @@ class WorkerMetrics:
 
     def _remember(self, figures: Figures) -> None:
         before = self._remembered.get(figures.process)
-        if before is not None and before.total() > figures.total():
+        if before is not None and before.at > figures.at:
             return  # hearsay that is older
-        self._remembered.pop(figures.process, None)
         self._remembered[figures.process] = figures
-        while len(self._remembered) > _MOST_REMEMBERED:
-            del self._remembered[next(iter(self._remembered))]
+        if len(self._remembered) > _MOST_REMEMBERED:
+            # All workers drop the same ones, or they would tell them each other again and again.
+            del self._remembered[min(self._remembered, key=lambda each: self._remembered[each].at)]
 
 
 def merged(processes: Sequence[Figures]) -> list[Metric]:

@@ -31,6 +31,15 @@ def test_marks_of_erased_users_are_bounded_and_none_is_forgotten() -> None:
     assert not queue.is_erased(device("user-0"), note(100 + MOST_ERASED)), "registered again"
 
 
+@pytest.mark.spec("SEC-01")
+def test_none_is_forgotten_where_the_clock_was_set_back() -> None:
+    queue = HubQueue()
+    queue.erase("ann", now=5000)
+    for number in range(MOST_ERASED + 1):
+        queue.erase(f"user-{number}", now=100 + number)
+    assert queue.is_erased(device("ann"), note(4000))
+
+
 def test_who_is_erased_again_is_marked_anew() -> None:
     queue = HubQueue()
     queue.erase("ann", now=100)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 import pytest
@@ -69,10 +69,10 @@ class Workers:
     def __init__(self) -> None:
         self.alive: dict[str, Survey] = {}
 
-    def start(self, name: str, counted: int) -> WorkerMetrics:
+    def start(self, name: str, counted: int, more: Sequence[Metric] = ()) -> WorkerMetrics:
         survey = self.alive[name] = cast(Survey, _Survey(self))
         family = CounterMetricFamily("hubbub_messages_in", "Messages.", value=counted)
-        return WorkerMetrics(lambda: [family], survey, "group")
+        return WorkerMetrics(lambda: [family, *more], survey, "group")
 
 
 class _Survey:
@@ -96,3 +96,27 @@ async def test_a_worker_that_is_started_after_a_death_counts_the_dead_one_too() 
     del workers.alive["first"]
     fourth = workers.start("fourth", 1)
     assert b"hubbub_messages_in_total 7.0" in await fourth.page()
+
+
+async def test_the_sum_stays_the_same_where_more_workers_died_than_are_remembered() -> None:
+    workers = Workers()
+    first, second = workers.start("first", 1000), workers.start("second", 1000)
+    for number in range(80):
+        short_lived = workers.start("short-lived", 1 + number)
+        await (first, short_lived)[number % 2].page()
+        del workers.alive["short-lived"]
+    before = await first.page()
+    assert [await each.page() for each in (first, second, first, second)] == [before] * 4
+
+
+async def test_the_last_report_of_a_worker_counts_after_a_hub_is_gone_from_it() -> None:
+    workers = Workers()
+    puts = CounterMetricFamily("hubbub_puts", "Puts.", labels=["hub"])
+    puts.add_metric(["gone"], 1000)
+    first, second = workers.start("first", 0), workers.start("second", 2, [puts])
+    await first.page()
+    puts.samples.clear()
+    puts.add_metric(["kept"], 7)
+    assert b'hubbub_puts_total{hub="kept"} 7.0' in await first.page()
+    del workers.alive["second"], second
+    assert b'hubbub_puts_total{hub="kept"} 7.0' in await first.page()
