@@ -5,14 +5,21 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
+from pyspark.util import _load_from_socket
 
+from benchmarks.servers import free_port
 from hubbub.pipeline import java, session
-from hubbub.pipeline.errors import SparkMissing
+from hubbub.pipeline.errors import PipelineError, SparkMissing
+from hubbub.pipeline.failures import clear_spark_failures
 
 
 @pytest.mark.spec("PIPE-02")
@@ -63,3 +70,34 @@ def test_an_interrupt_while_java_is_being_started_leaves_no_process(
         signal.signal(signal.SIGUSR1, before)
         started[0].kill()
         started[0].wait()
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[bytes]]:
+    """Stands in for the JVM."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        yield process
+        process.kill()
+
+
+@pytest.mark.spec("PIPE-02")
+def test_a_jvm_that_ends_before_it_hands_over_rows_is_said_to_have_ended(
+    gateway: subprocess.Popen[bytes],
+) -> None:
+    """PySpark then fails with an `UnboundLocalError` of its own."""
+    gateway.kill()
+    rows = _load_from_socket((free_port(), "secret"), CPickleSerializer())
+    with (
+        pytest.raises(PipelineError, match="Spark's JVM ended") as failed,
+        clear_spark_failures(Path("spark.log")),
+        rows,
+    ):
+        pass
+    assert isinstance(failed.value.__cause__, UnboundLocalError)
+
+
+@pytest.mark.usefixtures("gateway")
+def test_a_mistake_of_ours_is_not_taken_for_the_end_of_the_jvm() -> None:
+    with pytest.raises(KeyError), clear_spark_failures(Path("spark.log")):
+        raise KeyError("column")

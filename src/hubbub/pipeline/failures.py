@@ -13,6 +13,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext, accumulators
 from pyspark.errors import PySparkException
 
+from hubbub.domain.errors import HubbubError
 from hubbub.pipeline.errors import PipelineError, in_one_line
 
 _DYING_SECONDS = 0.5
@@ -38,15 +39,24 @@ def clear_spark_failures(log: Path) -> Iterator[None]:
         yield
     except (PySparkException, Py4JError, ConnectionError, EOFError) as error:
         if isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or _jvm_ended():
-            raise PipelineError(
-                f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens"
-                f" again, {log} may say why"
-            ) from error
+            raise _jvm_gone(log) from error
         raise PipelineError(_sentence(error, log)) from error
     except (OSError, DeltaError) as error:
         if _FULL.search(str(error)):
             raise PipelineError(_sentence(error, log)) from error
         raise PipelineError(f"{in_one_line(error)}; {_KEPT}. Run again") from error
+    except Exception as error:
+        # PySpark stumbles over a connection that the JVM did not live to take (UnboundLocalError).
+        if isinstance(error, HubbubError) or not _jvm_ended():
+            raise
+        raise _jvm_gone(log) from error
+
+
+def _jvm_gone(log: Path) -> PipelineError:
+    return PipelineError(
+        f"Spark's JVM ended in the middle of the work; {_KEPT}. Run again; if it happens again,"
+        f" {log} may say why"
+    )
 
 
 def _jvm_ended() -> bool:
