@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from hubbub.pipeline.sources.segments import sealed_segments
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import all_rounds, is_alive, read_lease
-from hubbub.pipeline.tables.snapshot import open_snapshot
+from hubbub.pipeline.tables.rounds import all_rounds, is_alive, last_of, read_lease
+from hubbub.pipeline.tables.snapshot import Snapshot
 
 
 def status_of(warehouse: Location, journal: Location, now: float) -> dict[str, Any] | None:
@@ -19,12 +19,12 @@ def status_of(warehouse: Location, journal: Location, now: float) -> dict[str, A
     rounds = all_rounds(warehouse)
     if not rounds:
         return None
-    snapshot = open_snapshot(warehouse)
+    done, last, lease = last_of(rounds), rounds[-1], read_lease(warehouse)
+    snapshot = Snapshot(warehouse, done)
     known = snapshot.read("segments", columns=["segment", "rows"])
     names = set(known["segment"].to_pylist())
     waiting = [one for name, one in sealed_segments(journal).items() if name not in names]
     oldest = min((one.modified / 1e9 for one in waiting), default=now)
-    done, last, lease = snapshot.round, rounds[-1], read_lease(warehouse)
     runs = is_alive(warehouse, last)
     return {
         "round": done.round if done else None,

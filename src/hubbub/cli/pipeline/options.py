@@ -34,12 +34,13 @@ def folders(
     `SettingsError`."""
     if journal is not None and warehouse is not None:
         return journal, warehouse
+    from hubbub.server.journals import journal_path
+
     settings = load_settings(config)
-    storage = Path(settings.storage.path)
-    named = settings.journal.path
-    return journal or (
-        Path(named) if named else storage / "journal"
-    ), warehouse or storage / "warehouse"
+    return (
+        journal or journal_path(settings),
+        warehouse or Path(settings.storage.path) / "warehouse",
+    )
 
 
 warehouse_option = click.option(

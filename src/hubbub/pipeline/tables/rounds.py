@@ -82,10 +82,11 @@ class Lease(msgspec.Struct, frozen=True):
 
 def last_done(warehouse: Location) -> Round | None:
     """Raises `WarehouseUnreadable` for a warehouse of a later version, or a damaged one."""
-    return _last(_read(warehouse)[1])
+    return last_of(_read(warehouse)[1])
 
 
-def _last(rounds: list[Round]) -> Round | None:
+def last_of(rounds: list[Round]) -> Round | None:
+    """The last one that is done."""
     return next((one for one in reversed(rounds) if one.state == DONE), None)
 
 
@@ -148,7 +149,7 @@ class Rounds:
     @property
     def done(self) -> Round | None:
         """The last one that is done. Its tables are what a new round goes on from."""
-        return _last(self._rounds)
+        return last_of(self._rounds)
 
     @contextlib.contextmanager
     def running(self, now: Callable[[], int]) -> Iterator[Round]:
