@@ -1,8 +1,13 @@
 # The hub as a container. It runs as nobody in particular and keeps its data in /var/lib/hubbub.
 #   docker build --tag hubbub .
+# A tag can be moved to another image. To build on exactly one, name it by its digest:
+#   docker pull python:3.11.13-slim-bookworm
+#   docker build --tag hubbub . --build-arg PYTHON_IMAGE="$(docker image inspect \
+#     --format '{{index .RepoDigests 0}}' python:3.11.13-slim-bookworm)"
 # How to run it: docs/how-to/run-as-a-service.md
 
-FROM python:3.11.13-slim-bookworm AS build
+ARG PYTHON_IMAGE=python:3.11.13-slim-bookworm
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 RUN python -m venv /opt/hubbub
 COPY requirements/build.txt requirements/run.txt requirements/tracing.txt requirements/
@@ -11,7 +16,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN /opt/hubbub/bin/pip install --no-cache-dir --disable-pip-version-check --no-build-isolation --no-deps .
 
-FROM python:3.11.13-slim-bookworm
+FROM ${PYTHON_IMAGE}
 RUN groupadd --system --gid 10001 hubbub \
     && useradd --system --uid 10001 --gid 10001 --no-create-home --shell /usr/sbin/nologin hubbub \
     && install --directory --owner=10001 --group=10001 --mode=0700 /var/lib/hubbub

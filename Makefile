@@ -99,7 +99,7 @@ faults-communication: $(DEV_READY) ## kill a hub that sends messages to peers 10
 
 faults-pipeline: $(DEV_READY) $(PIPELINE_READY) ## kill the pipeline's processes at every stage, and compare tables (long)
 	@sh scripts/java.sh
-	@$(BIN)/pytest tests/pipeline/test_kills.py --long -s $(ARGS)
+	@$(BIN)/pytest tests/pipeline/spark/test_kills.py --long -s $(ARGS)
 
 campaign: $(DEV_READY) ## one such run with a seed and a number of kills (ARGS="--kills 20 --seed 1")
 	@PYTHONPATH=.:tests $(BIN)/python -m faults.exactly_once.campaign $(ARGS)

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.extend(str(Path(__file__).resolve().parents[1] / part) for part in ("tests", ""))
 
 from harness.certificates import make_certificate
 from harness.mail import PASSWORD, Dovecot, dovecot, mail_server

@@ -2,7 +2,7 @@
 
 A message is a line of fields, each a name, a type and, unless it is 1, the step to its number. The
 types: none a text, `b` boolean, `i` integer, `d` double, `j` JSON as bytes, `p` a payload beside
-its content type, `c` credentials, `v` a value of a document, `A` the attributes, whose fields stand
+its content type, or credentials, `v` a value of a document, `A` the attributes, whose fields stand
 in the message itself, a number in `<>` another message by its line. `?` after the type: a default
 value is sent, too; `*`: repeated.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor as Field
 
+from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.events import NOTICES, REQUESTS
 
 TARGET = Path(__file__).parents[1] / "web" / "sdk" / "src" / "schema.ts"
@@ -26,9 +27,9 @@ SCALARS = {
     Field.TYPE_DOUBLE: "d",
     Field.TYPE_ENUM: "i",
 }
-UNUSED = {"Threads", "HCommand", "HResult", "ListFilters", "TopicList", "TopicSubscriptions"}
+UNUSED = {"TopicList", "TopicSubscriptions"}
 """Events that this SDK has no function for: it neither sends nor reads them."""
-BYTES = {"payload": "p", "credentials": "c"}
+BYTES = {"payload": "p", "credentials": "p"}
 
 
 def field_text(field: Any, step: int, wanted: list[Any]) -> str:
@@ -56,9 +57,19 @@ def _is_used(field: Any) -> bool:
     return message is None or not message.GetOptions().map_entry
 
 
+_ORDER = list(pb.DESCRIPTOR.message_types_by_name)
+"""The order of the messages in the bundle: that of spec/hubbub.proto from its end, which compresses
+well and does not depend on where events are registered."""
+
+
 def schema() -> str:
-    requests = [event for event in REQUESTS if event.name not in UNUSED]
-    notices = [event for event in NOTICES if event.name not in UNUSED]
+    requests, notices = (
+        sorted(
+            (each for each in events if each.name not in UNUSED),
+            key=lambda each: -_ORDER.index(each.message_name),
+        )
+        for events in (REQUESTS, NOTICES)
+    )
     events = {event.name: event.number for event in (*requests, *notices)}
     asked = {event.name: event.message for event in requests}
     told = {event.name: event.message for event in notices}

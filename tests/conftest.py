@@ -14,10 +14,11 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
-from harness import time_limits, worker_forks
+from harness import scratch, time_limits, worker_forks
 
-_PIPELINE = "tests/pipeline/"
+_SPARK = "tests/pipeline/spark/"
 pytest_plugins = ["harness.postgres", "harness.spark"]
+scratch.keep_in_memory()
 
 # The same examples every time, however busy the machine is. `--hypothesis-profile=explore`: others.
 settings.register_profile(
@@ -45,11 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 class _Scheduling(LoadScopeScheduling):  # type: ignore[misc]
-    """The tests of a file share its fixtures, so that one worker runs them; so do those of the
-    pipeline, which share a Spark."""
+    """The tests of a file share its fixtures and servers, so that one worker runs them; so do
+    those of a folder that share a Spark."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return _PIPELINE if nodeid.startswith(_PIPELINE) else nodeid.partition("::")[0]
+        return _SPARK if nodeid.startswith(_SPARK) else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +60,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Schedu
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # First what one worker runs alone, and takes longest.
-    items.sort(key=lambda item: not item.nodeid.startswith(_PIPELINE))
+    items.sort(key=lambda item: not item.nodeid.startswith(_SPARK))
     for item in items:
         time_limits.cancel_when_late(item)
     if config.getoption("--long"):

@@ -22,6 +22,7 @@ from hubbub.domain.communication.peers import CollectiveInfo, PeerInfo
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.communication.service import Communication
 from hubbub.server.garbage import GarbageCollection
 from hubbub.server.settings import load
 from hubbub.server.wiring import Server
@@ -34,7 +35,7 @@ assert adapters.INPUTS
 class Hub:
     def __init__(self, server: Server) -> None:
         self.server = server
-        self.communication = server.node.communication
+        self.communication = server.node.feature(Communication)
         self._hub = server.node.hub(HUB)
 
     async def send(self, message: PeerMessage, transient: bool = False) -> str:

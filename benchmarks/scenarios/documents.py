@@ -16,7 +16,7 @@ from benchmarks.load.run import Exchange, exchange, fan_out
 from benchmarks.load.subscribers import Audience
 from benchmarks.load.wire import Publication
 from hubbub.engine.documents.reader import built_document
-from hubbub.ports.storage.documents import DocumentChange, DocumentHead, StoredDocument
+from hubbub.ports.storage.documents import DocumentHead, StoredChange, StoredDocument
 
 _EDITORS = 100
 _REACH_CHANGES, _REACH_P99_MS = 3_000, 80.0
@@ -136,7 +136,7 @@ def _loaded() -> Finding:
     """Of what lies in the store, without reading it from the disk."""
     members = {f"m{number}": {"text": "x" * 40, "done": False} for number in range(_CHANGES)}
     changes = tuple(
-        DocumentChange(
+        StoredChange(
             number,
             number,
             "ann",

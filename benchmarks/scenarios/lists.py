@@ -27,6 +27,7 @@ from hubbub.engine.administration.lists import (
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Group
 from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.server.clock import SystemClock
 
@@ -114,6 +115,12 @@ class _Quiet(SessionState):
     def end(self, error: HubbubError) -> None:
         raise AssertionError(error)
 
+    def check_rate(self, amount: int = 1) -> None:
+        raise AssertionError(amount)
+
+    def cancel_requests(self) -> None:
+        raise AssertionError
+
 
 def _filled(many: int) -> Hub:
     random, clock = Random(1), SystemClock()
@@ -123,7 +130,7 @@ def _filled(many: int) -> Hub:
     for number in range(many):
         name = f"room:{random.getrandbits(40):x}" if number else "room:0"
         if name not in hub.feeds:
-            feed = Feed(hub, name, unused, unused, clock, unused)
+            feed = Feed(hub, name, unused, unused, clock, unused, RoomFeeds())
             feed.subscribers = 1 if random.random() < 0.97 else random.randrange(1, 50)
             feed.groups[encoder] = Group(encoder, queue)
             sizes = hub.channel_sizes

@@ -1,27 +1,30 @@
-"""Slots of a bounded whole, in fair shares: tenants wait in a queue each, and take turns."""
+"""Slots of a bounded resource in fair shares: tenants have a queue each, and take turns."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
+from hubbub.domain.errors import Overloaded
 from hubbub.domain.shares import FairShare
 
 
 class FairSlots:
-    """On the event loop's thread. Whoever takes a slot gives it back."""
+    """Single-threaded, for the event loop. Each taken slot must be given back."""
 
     def __init__(self, total: int) -> None:
         self._share = FairShare(total)
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-        """By tenant; the first in turn comes first."""
+        """Waiting futures by tenant, the next tenant first."""
 
     @property
     def taken(self) -> int:
         return self._share.taken
 
     def try_take(self, tenant: str) -> bool:
-        """Without waiting, and not past those who wait."""
+        """Takes a slot without waiting, unless others wait."""
         if tenant in self._waiting or not self._share.may_take(tenant):
             return False
         self._share.take(tenant)
@@ -65,3 +68,28 @@ class FairSlots:
             queue.remove(waiter)
             if not queue:
                 del self._waiting[tenant]
+
+
+class FairPlaces:
+    """Slots and a bounded queue for them, both in fair shares."""
+
+    def __init__(self, slots: int, waiting: int, what: str) -> None:
+        """`what` names the overloaded resource in the error's message."""
+        self._slots = FairSlots(slots)
+        self._places = FairShare(slots + waiting)
+        self._what = what
+
+    @asynccontextmanager
+    async def slot(self, tenant: str) -> AsyncIterator[None]:
+        """Waits for a slot. Raises `Overloaded` if the tenant has its share of the queue."""
+        if not self._places.may_take(tenant):
+            raise Overloaded(f"too many {self._what} at once; ask again in a moment")
+        self._places.take(tenant)
+        try:
+            await self._slots.take(tenant)
+            try:
+                yield
+            finally:
+                self._slots.give_back(tenant)
+        finally:
+            self._places.give_back(tenant)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def sync(path: Path | str) -> None:
-    """Have a file's content, or a folder's list of names, on disk."""
+    """Syncs a file's content, or a folder's entries, to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -19,8 +19,7 @@ def sync(path: Path | str) -> None:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a new file that only its owner may read; on disk when done. Raises
-    `FileExistsError`."""
+    """Writes and syncs a new file that only its owner may read. Raises `FileExistsError`."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
@@ -30,9 +29,9 @@ def write_private(path: Path, data: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = True) -> Iterator[None]:
-    """Hold a lock that other processes respect: of a folder, or of a file, which is made where
-    there is none. A process that dies lets go of it. Raises `BlockingIOError` where another
-    process holds the lock, unless `wait`."""
+    """Holds an inter-process lock on a folder, or on a file, which is created if necessary. A dying
+    process releases it. Raises `BlockingIOError` if another process holds the lock, unless
+    `wait`."""
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     descriptor = os.open(path, flags, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Frames on a stream between processes: four bytes of length, little-endian, and a body."""
+"""Frames on a stream between processes: a little-endian length of four bytes, and a body."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ HEADER_BYTES = 4
 
 
 class FrameTooLarge(Exception):
-    """The other side announces a frame beyond the bound."""
+    """The other side announced a frame that exceeds the limit."""
 
 
 def framed(body: bytes) -> bytes:
     return len(body).to_bytes(HEADER_BYTES, "little") + body
 
 
-class FrameReader:
-    """Puts frames together from the pieces in which they arrive."""
+class LengthPrefixReader:
+    """Assembles frames from the pieces in which they arrive."""
 
     __slots__ = ("_max_bytes", "_received")
 
@@ -23,7 +23,8 @@ class FrameReader:
         self._max_bytes = max_bytes
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The bodies that are whole now. Raises `FrameTooLarge` as soon as a header says so."""
+        """The bodies that are now complete. Raises `FrameTooLarge` as soon as a header exceeds the
+        limit."""
         received = self._received
         received += data
         bodies = []

@@ -2,7 +2,7 @@
 
 
 class SettingsError(Exception):
-    """The hub cannot start as configured. `problems` has one sentence for each thing to fix."""
+    """The configuration is invalid. `problems` has one sentence for each thing to fix."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems

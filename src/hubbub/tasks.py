@@ -1,4 +1,4 @@
-"""Background tasks that somebody keeps a reference to, as asyncio asks for."""
+"""Background tasks with strong references, as asyncio requires."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ T = TypeVar("T")
 
 
 def is_cancelled() -> bool:
-    """Whether somebody cancelled the running task. Code of others may raise `CancelledError` of its
-    own, which then is a failure like any other."""
+    """Whether the running task was cancelled. Third-party code may raise its own `CancelledError`,
+    which is an ordinary failure."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 class TaskSet:
-    """Tasks that run beside their caller. What a task raises goes to `failed`; without it, to the
-    log."""
+    """Tasks that run beside their caller. Exceptions go to `failed`, or else to the log."""
 
     __slots__ = ("_failed", "_tasks")
 
@@ -45,28 +44,29 @@ class TaskSet:
             self._failed(error)
 
     async def settle(self) -> None:
-        """Wait until no task is left, also of those that are started meanwhile."""
+        """Waits until no task is left, including tasks started meanwhile."""
         while self._tasks:
             await self.settle_so_far()
 
     async def settle_so_far(self, seconds: float | None = None) -> None:
-        """Wait until the tasks that run now have ended, or so long."""
+        """Waits until the currently running tasks have ended, for at most `seconds`."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
 
     def cancel(self) -> None:
-        """Cancel all tasks, without waiting for their end."""
+        """Cancels all tasks without waiting for them."""
         for task in self._tasks:
             task.cancel()
 
     async def end(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
+        """Cancels all tasks and waits for them."""
         self.cancel()
         await self.settle()
 
 
 async def gather_some(limit: int, work: Iterable[Awaitable[T]]) -> list[T]:
-    """The results of all of it, in order; at most `limit` run at the same time."""
+    """The results of all work, in order; at most `limit` run concurrently. The limit applies to
+    this call alone."""
     gate = asyncio.Semaphore(limit)
 
     async def one(each: Awaitable[T]) -> T:
@@ -77,7 +77,7 @@ async def gather_some(limit: int, work: Iterable[Awaitable[T]]) -> list[T]:
 
 
 def awaited(error: BaseException) -> None:
-    """For tasks that are awaited: whoever awaits a task gets its error."""
+    """For awaited tasks, whose error reaches the awaiting caller."""
 
 
 def _log(error: BaseException) -> None:
@@ -85,7 +85,8 @@ def _log(error: BaseException) -> None:
 
 
 async def side_by_side(asking: Sequence[Coroutine[Any, Any, T]]) -> list[T]:
-    """Wait for all of them. Most callers have one, and a task costs more than that does."""
+    """Waits for all of them. A single coroutine, the usual case, is awaited without a task, which
+    would cost more."""
     if len(asking) == 1:
         return [await asking[0]]
     return await asyncio.gather(*asking)

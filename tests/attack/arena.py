@@ -34,9 +34,9 @@ class Arena:
         """How many of something large this run uses."""
         return max(1, int(count * self.scale))
 
-    def url(self, path: str) -> str:
+    def url(self, path: str, host: str = SCENERY) -> str:
         """A server that the tenants own: /ok, /fail and /hang do what they say."""
-        return f"http://{SCENERY}:{self.scenery}{path}"
+        return f"http://{host}:{self.scenery}{path}"
 
     def tls(self) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=self.certificate) if self.certificate else None

@@ -71,7 +71,10 @@ class Hub:
             "storage": {"path": str(self.folder / "data")},
             "zeromq": {"endpoint": f"tcp://127.0.0.1:{self.zeromq}"},
             "debug": {"level": "error"},
-            "hubs": {RED: tenant(allowAnonymous=True), BLUE: tenant(allowAnonymous=False)},
+            "hubs": {
+                RED: tenant(allowAnonymous=True, commands=True),
+                BLUE: tenant(allowAnonymous=False),
+            },
         }
         if "tls" in self._layout.needs:
             files = [str(path) for path in make_certificate(self.folder)]

@@ -3,7 +3,7 @@ or hang. Started as a program, it prints its port.
 
 | path | answers |
 |---|---|
-| /ok… | 200 with the challenge, if the request has one, else with its body |
+| /ok… | 200 with the challenge, if the request has one, else with its body, as `?type=` says |
 | /fail… | 500 |
 | /hang… | nothing, ever |
 | /deny… | 401 |
@@ -20,6 +20,9 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
+
+SECOND_HOST = "127.0.0.77"
+"""The same server as another destination, whose slots and breaker no other attack uses up."""
 
 _seen: Counter[str] = Counter()
 _last: dict[str, dict[str, str]] = {}
@@ -57,18 +60,21 @@ async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
                 await reader.read(1)  # until the hub gives up
                 break
             status = {"/fail": 500, "/deny": 401}.get(target.path[:5], 200)
-            writer.write(_answer(status, query.get("hub.challenge", "").encode() or body))
+            said = query.get("hub.challenge", "").encode() or body
+            writer.write(_answer(status, said, query.get("type", "application/octet-stream")))
     writer.close()
 
 
-def _answer(status: int, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/octet-stream\r\n"
+def _answer(status: int, body: bytes, kind: str = "application/octet-stream") -> bytes:
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
 async def _main() -> None:
     server = await asyncio.start_server(_serve, "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    port = server.sockets[0].getsockname()[1]
+    await asyncio.start_server(_serve, SECOND_HOST, port, backlog=4096)
+    print(port, flush=True)
     await server.serve_forever()
 
 

@@ -628,6 +628,33 @@ def test_the_inspector_calls_a_service_and_hands_an_event_to_a_stream(
     dashboard.check()
 
 
+@pytest.mark.spec("UI-01", "CMD-03")
+def test_the_inspector_sends_a_command_to_a_user_and_answers_it(
+    dashboard: Dashboard, dev_hub: DevHub
+) -> None:
+    page = dashboard.page
+    settings = dev_hub.call("GET", f"{DEMO}/settings")
+    dev_hub.call("PUT", f"{DEMO}/settings", {**settings, "commands": True})
+    dashboard.go("inspector?hub=demo", "Inspector")
+    connect(page, "fay", {})
+    press(page, "Command")
+    page.get_by_role("button", name="Send", exact=True).click()
+    page.locator(".code").get_by_text("Hello").wait_for()  # the hub's hEcho
+    fill(page, Entity="fay@demo", Command="ring")
+    page.get_by_role("button", name="Send", exact=True).click()
+    asked = page.get_by_role("table", name="Commands for this client")
+    asked.get_by_role("row", name="ring fay@demo").wait_for()
+    page.get_by_role("combobox", name="Status").select_option("5")
+    asked.get_by_role("button", name="Answer", exact=True).click()
+    page.locator(".code").get_by_text("5", exact=True).wait_for()
+    asked.wait_for(state="detached")
+    fill(page, Entity="nobody@demo")
+    page.get_by_role("button", name="Send", exact=True).click()
+    page.locator(".code").get_by_text("9", exact=True).wait_for()
+    press(page, "Disconnect")
+    dashboard.check()
+
+
 def test_the_inspector_connects_as_a_token_and_as_nobody(
     dashboard: Dashboard, dev_hub: DevHub
 ) -> None:

@@ -25,7 +25,7 @@ def test_thousands_of_channels_are_scrolled_through_and_searched(
     crowd = str(ROOT / "tests" / "browser" / "crowd.py")
     dev_hub.run(crowd, url, "demo", "", str(SESSIONS), str(CHANNELS), "many")
     page = dashboard.page
-    dashboard.go("channels?hub=demo&q=many%3A&sort=name", "Channels")
+    dashboard.go("channels?hub=demo&q=many%3A&sort=name&live=1", "Channels")
     foot = page.locator(".table-foot", has_text=re.compile(r"^1,201 rows, 200 loaded"))
     foot.wait_for(timeout=30_000)
     table = page.get_by_role("table", name="Channels")

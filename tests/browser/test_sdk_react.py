@@ -23,7 +23,12 @@ PAGE = ROOT / "tests" / "browser" / "react" / "page.tsx"
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
 OPEN = {"public": True, "clientPublish": True, "allowAnonymous": True, "presence": True}
 HUBS = {
-    "acme": {"settings": {"defaultRules": "open"}, "rules": {"open": {**OPEN, "liveHistory": True}}}
+    "acme": {
+        "settings": {"defaultRules": "open"},
+        "rules": {"open": {**OPEN, "liveHistory": True}, "closed": {}},
+        "namespaces": {"closed": "closed"},
+        "channels": {name: {"rules": "closed"} for name in ("doc:closed", "notification:closed")},
+    }
 }
 REMEMBER = """
   window.sent = [];
@@ -81,11 +86,12 @@ async def test_every_hook_shows_what_happens_and_strict_mode_costs_no_second_sub
             await page.wait_for_function(condition, arg=expected, timeout=30_000)
 
         await shows(state="connected", user="ann", here=1, lines=[], unread=0)
+        await shows(refused=4 * ["not_permitted"] + 3 * [None])
         await page.click("#say")
         await shows(lines=["said 0"])
         await page.click("#add")
         await shows(n=1, pending=0)
-        path = "/v1/admin/hubs/acme/channels/notification:ann/notifications"
+        path = "/v1/admin/hubs/acme/channels/notification:u:ann/notifications"
         service = await hub.token("acme", "clock", "service")
         headers = {"Authorization": f"Bearer {service}"}
         body = {"notifications": [{"event": "e", "payload": {"text": "t"}}]}
@@ -106,7 +112,9 @@ async def test_every_hook_shows_what_happens_and_strict_mode_costs_no_second_sub
             if json.loads(line)["event"] == "Subscribe"
             for each in json.loads(line)["payload"]["channels"]
         ]
-        assert sorted(set(asked)) == ["doc:1", "notification:ann", "room:1"]
+        expected = ["closed:1", "closed:2", "doc:1", "doc:closed"]
+        expected += ["notification:closed", "notification:u:ann", "room:1"]
+        assert sorted(set(asked)) == expected
         events = [json.loads(line)["event"] for frame in sent for line in frame.split("\n")]
         assert "Unsubscribe" not in events
         assert wrong == []

@@ -15,18 +15,26 @@ import pytest
 
 from harness.engine import ANSWER_SECONDS, EngineNode, RecordingSink
 from harness.running_hub import OPEN
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import HubNotFound, QuotaExceeded
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.notices import Member
 from hubbub.domain.rules import HubConfiguration, HubSettings, Quotas, Rules
 from hubbub.ports.bus import (
+    Attach,
     Bus,
-    FeedEvent,
+    Detach,
+    HubChanged,
+    Join,
+    Leave,
     MembersJoined,
     MembersLeft,
+    MembersQuery,
     MessagePublished,
     OccupancyChanged,
+    OccupancyQuery,
+    Occupy,
     PublishOutcome,
 )
 
@@ -87,7 +95,7 @@ class BusContract:
         outcomes = await publish(place.bus, *(message(n, place.channel) for n in range(1, 101)))
         assert all(outcome.error is None for outcome in outcomes)
         assert sorted(outcome.serial for outcome in outcomes) == list(range(1, 101))
-        page = await place.bus.history(HistoryQuery("acme", place.channel, 500, after=0))
+        page = await place.bus.ask(HistoryQuery("acme", place.channel, 500, after=0))
         assert [each.id for each in page.messages] == [f"m{n}" for n in range(1, 101)]
         assert page.recovered
 
@@ -101,21 +109,21 @@ class BusContract:
             place.bus, *(message(n, place.kept, store=True) for n in range(1, 11))
         )
         assert sorted(outcome.serial for outcome in outcomes) == list(range(1, 11))
-        page = await place.bus.history(HistoryQuery("acme", place.kept, 3, before=9))
+        page = await place.bus.ask(HistoryQuery("acme", place.kept, 3, before=9))
         assert [each.serial for each in page.messages] == [6, 7, 8]
         assert page.more
 
     async def test_an_attachment_says_where_the_channel_stands(self, place: Place) -> None:
         await publish(place.bus, message(1, place.kept, store=True, retain=True))
-        attachment = await place.bus.attach("acme", place.kept)
+        attachment = await place.bus.ask(Attach("acme", place.kept))
         assert attachment.head == 1
         assert attachment.epoch
         assert attachment.retained is not None
         assert attachment.retained.id == "m1"
-        assert (await place.bus.attach("acme", place.kept)) == attachment
+        assert (await place.bus.ask(Attach("acme", place.kept))) == attachment
 
     async def test_an_attached_node_gets_the_events_of_the_channel(self, place: Place) -> None:
-        attachment = await place.bus.attach("acme", place.channel)
+        attachment = await place.bus.ask(Attach("acme", place.channel))
         for number in range(1, 100):  # events may be lost, but not for ever
             await publish(place.bus, message(number, place.channel))
             if self._of(place, MessagePublished):
@@ -125,22 +133,22 @@ class BusContract:
         assert published.epoch == attachment.epoch
 
     async def test_a_detached_node_gets_no_more_messages(self, place: Place) -> None:
-        await place.bus.attach("acme", place.channel)
-        place.bus.detach("acme", place.channel)
+        await place.bus.ask(Attach("acme", place.channel))
+        place.bus.tell(Detach("acme", place.channel))
         await publish(place.bus, message(1, place.channel))
-        await place.bus.history(HistoryQuery("acme", place.channel, 1))
+        await place.bus.ask(HistoryQuery("acme", place.channel, 1))
         assert self._of(place, MessagePublished) == []
 
     async def test_a_join_that_is_said_twice_is_told_once(self, place: Place) -> None:
-        await place.bus.attach("acme", place.channel)
+        await place.bus.ask(Attach("acme", place.channel))
         member = Member("s1", "ann", {"colour": "red"}, 1000)
-        place.bus.join("acme", place.channel, [member])
-        place.bus.join("acme", place.channel, [member])
-        assert await place.bus.members("acme", place.channel) == (member,)
-        place.bus.leave("acme", place.channel, ["s1"])
-        assert await place.bus.members("acme", place.channel) == ()
-        place.bus.join("acme", place.channel, [member])
-        place.bus.join("acme", place.channel, [Member("s2", None, {}, 2000)])
+        place.bus.tell(Join("acme", place.channel, (member,)))
+        place.bus.tell(Join("acme", place.channel, (member,)))
+        assert await place.bus.ask(MembersQuery("acme", place.channel)) == (member,)
+        place.bus.tell(Leave("acme", place.channel, ("s1",)))
+        assert await place.bus.ask(MembersQuery("acme", place.channel)) == ()
+        place.bus.tell(Join("acme", place.channel, (member,)))
+        place.bus.tell(Join("acme", place.channel, (Member("s2", None, {}, 2000),)))
         await self._until_told(
             place, lambda: {m.session_id for e in self._joins(place) for m in e.members} >= {"s2"}
         )
@@ -150,29 +158,29 @@ class BusContract:
         assert joined.count("s2") == 1
 
     async def test_the_count_of_subscribers_is_known_and_told(self, place: Place) -> None:
-        await place.bus.attach("acme", place.channel)
+        await place.bus.ask(Attach("acme", place.channel))
         for count in (1, 2, 3):
-            place.bus.occupy("acme", place.channel, count)
-        assert await place.bus.occupancy("acme", place.channel) == 3
+            place.bus.tell(Occupy("acme", place.channel, count))
+        assert await place.bus.ask(OccupancyQuery("acme", place.channel)) == 3
         await self._until_told(place, lambda: self._of(place, OccupancyChanged))
         assert self._of(place, OccupancyChanged)[-1].count == 3
 
     async def test_errors_of_the_owner_arrive_as_they_are(self, place: Place) -> None:
         with pytest.raises(HubNotFound, match="nowhere"):
-            await place.bus.attach("nowhere", place.channel)
+            await place.bus.ask(Attach("nowhere", place.channel))
         await publish(place.bus, message(1, place.channel, hub="small"))
         (outcome,) = await publish(place.bus, message(2, place.kept, hub="small"))
         assert isinstance(outcome.error, QuotaExceeded)
         assert "quota" in outcome.error.message
 
     async def test_a_changed_hub_is_announced_to_nodes_and_owners(self, place: Place) -> None:
-        await place.bus.attach("acme", place.channel)
+        await place.bus.ask(Attach("acme", place.channel))
         default = HUB.rules["default"]
         await place.home.directory.put("acme", "rules", "default", Rules(live_history=True))
-        await place.bus.announce_hub_change("acme")
+        await place.bus.broadcast(HubChanged("acme"))
         assert "acme" in place.sink.changed_hubs
-        place.bus.occupy("acme", place.channel, 5)
-        assert await place.bus.occupancy("acme", place.channel) == 0
+        place.bus.tell(Occupy("acme", place.channel, 5))
+        assert await place.bus.ask(OccupancyQuery("acme", place.channel)) == 0
         await place.home.directory.put("acme", "rules", "default", default)
 
     # -- what the sink was told -----------------------------------------------------------------

@@ -15,6 +15,7 @@ from contract.storage.administration import AdministrationContract
 from contract.storage.commands import CommandContract
 from contract.storage.communication import CommunicationContract
 from contract.storage.documents import DocumentsContract
+from contract.storage.erasure import ErasureContract
 from contract.storage.messages import MessagesContract
 from contract.storage.notifications import NotificationsContract
 from contract.storage.push import PushContract
@@ -30,6 +31,7 @@ from contract.storage.sessions import SessionsContract
 from contract.storage.settings import SettingsContract
 from contract.storage.threads import ThreadsContract
 from contract.storage.topics import TopicsContract
+from contract.storage.usage import Query, UsageContract, check_counts
 from contract.storage.webhooks import WebhooksContract
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.ports.storage import Store
@@ -48,10 +50,12 @@ class StoreContract(
     PushContract,
     CommandContract,
     CommunicationContract,
+    ErasureContract,
     SettingsContract,
     AdministrationContract,
     SessionsContract,
     RestoringContract,
+    UsageContract,
 ):
     @pytest.fixture
     def make_store(self) -> MakeStore:
@@ -59,11 +63,17 @@ class StoreContract(
         raise NotImplementedError
 
     @pytest.fixture
-    async def store(self, make_store: MakeStore) -> AsyncIterator[Store]:
+    def query(self) -> Query:
+        """Reads rows beside the store."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    async def store(self, make_store: MakeStore, query: Query) -> AsyncIterator[Store]:
         store = make_store()
         await store.open()
         yield store
         await store.close()
+        await check_counts(query)
 
     async def test_a_store_that_is_not_open_says_so(self, make_store: MakeStore) -> None:
         store = make_store()

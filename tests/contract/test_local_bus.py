@@ -24,6 +24,6 @@ class TestLocalBus(BusContract):
         sink = RecordingSink()
         bus = alone.node.bus
         assert isinstance(bus, LocalBus)
-        bus.connect(alone.node.owner, sink)
+        bus.connect(alone.node.owner, sink, sink.in_place_of(alone.node))
         name = request.node.name
         return Place(bus, sink, alone.node, name, f"kept:{name}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import asyncpg
 import pytest
@@ -26,6 +27,7 @@ from contract.storage.threads import (
     index_after_a_deletion,
     index_in_the_midst_of_appends,
 )
+from contract.storage.usage import Query
 from contract.store_contract import StoreContract
 from harness.postgres import TestDatabase
 from hubbub.domain.errors import Conflict, StaleOwner, StoreUnavailable
@@ -34,7 +36,7 @@ from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.postgres.connection import connect
 from hubbub.storage.postgres.schema import migrate
 from hubbub.storage.postgres.store import PostgresStore
-from hubbub.storage.sql.fair_queue import Limits
+from hubbub.storage.sql.fair_queue import QueueLimits
 from hubbub.storage.sql.schema import POSTGRES, Migration, load_migrations
 
 MIGRATIONS = load_migrations(POSTGRES)
@@ -45,6 +47,14 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def make_store(self, database: TestDatabase) -> MakeStore:
         return lambda: PostgresStore(database.options)
+
+    @pytest.fixture
+    def query(self, database: TestDatabase) -> Query:
+        async def query(statement: str) -> list[tuple[Any, ...]]:
+            async with database.connection() as connection:
+                return [tuple(row) for row in await connection.fetch(statement)]
+
+        return query
 
 
 # -- several hubs on one database -------------------------------------------------------------
@@ -236,7 +246,7 @@ async def test_reads_beyond_the_connections_wait_for_their_turn(database: TestDa
 async def test_a_flood_of_one_hub_is_refused_while_another_is_served(
     database: TestDatabase,
 ) -> None:
-    limits = Limits(pending_weight=100, lane_share=0.5)
+    limits = QueueLimits(pending_weight=100, lane_share=0.5)
     async with opened(PostgresStore(database.options, limits=limits)) as store:
         term = await own(store)
         flood = [store.append([append(message(n, hub="loud"), term)]) for n in range(1, 201)]

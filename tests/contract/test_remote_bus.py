@@ -14,13 +14,22 @@ from contract.bus_contract import HUB, SMALL, BusContract, Place, message, publi
 from harness.engine import Cluster, RecordingSink, StaticOwners
 from harness.unreliable import STORMY, Faults
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Attach, Feed, Head, Heads, Reply, Request, Stranger, Tell
+from hubbub.cluster.datagrams import (
+    DatagramReader,
+    FeedDatagram,
+    Head,
+    Heads,
+    LaneRequest,
+    Reply,
+    Stranger,
+    Tell,
+)
 from hubbub.cluster.lanes import WINDOW, ReceivingLane
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.domain.errors import HubbubError, Malformed, Unavailable, catalogue
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.notices import Member
-from hubbub.ports.bus import MembersJoined, MessagePublished, PublishOutcome
+from hubbub.ports.bus import Attach, MembersJoined, MessagePublished, PublishOutcome
 
 IMPATIENT = Patience(deadline_seconds=0.2, first_retry_seconds=0.01, longest_retry_seconds=0.05)
 
@@ -40,7 +49,8 @@ def place_of(cluster: Cluster, name: str = "news") -> Place:
     sink = RecordingSink()
     bus = cluster.nodes["east"].bus
     assert isinstance(bus, RemoteBus)
-    bus.connect(cluster.nodes["east"].owner, sink)
+    east = cluster.nodes["east"]
+    bus.connect(east.owner, sink, sink.in_place_of(east))
     channel, kept = remote_channel(cluster, name), remote_channel(cluster, f"kept:{name}")
     return Place(bus, sink, cluster.nodes["west"], channel, kept)
 
@@ -82,7 +92,7 @@ async def test_every_publish_takes_effect_once_and_in_order_in_a_storm(
         place = place_of(cluster)
         outcomes = await publish(place.bus, *(message(n, place.channel) for n in range(1, 401)))
         assert sorted(outcome.serial for outcome in outcomes) == list(range(1, 401))
-        page = await place.bus.history(HistoryQuery("acme", place.channel, 1000, after=0))
+        page = await place.bus.ask(HistoryQuery("acme", place.channel, 1000, after=0))
         assert [each.id for each in page.messages] == [f"m{n}" for n in range(1, 401)]
 
 
@@ -105,7 +115,7 @@ async def test_a_node_that_does_not_answer_makes_requests_fail_as_unavailable(
         place = place_of(cluster)
         cluster.network.cut.add(("east", "west"))
         with pytest.raises(Unavailable):
-            await place.bus.attach("acme", place.channel)
+            await place.bus.ask(Attach("acme", place.channel))
         (outcome,) = await publish(place.bus, message(1, place.channel))
         assert isinstance(outcome.error, Unavailable)
         assert outcome.error.retry
@@ -151,7 +161,7 @@ async def test_what_was_meant_for_a_node_before_its_restart_is_not_taken_up_afte
 
         place.bus.publish(message(2, place.kept, store=True), reply)
         query = HistoryQuery("acme", place.kept, 10, after=1)
-        while not (await place.home.bus.history(query)).messages:
+        while not (await place.home.bus.ask(query)).messages:
             pass
         await place.home.owner.stop()
         assert isinstance(place.home.bus, RemoteBus)
@@ -172,12 +182,12 @@ async def test_a_node_that_does_not_own_the_channel_refuses(tmp_path: Path) -> N
             cluster.network.transport("east"),
             owners=StaticOwners("east", ["west"]),
             nodes=lambda: ["east", "west"],
-            reread_hub=cluster.nodes["east"].directory.reload,
             patience=IMPATIENT,
         )
-        astray.connect(cluster.nodes["east"].owner, place.sink)
+        east = cluster.nodes["east"]
+        astray.connect(east.owner, place.sink, place.sink.in_place_of(east))
         with pytest.raises(Unavailable, match=r"no node serves|does not answer"):
-            await astray.attach("acme", cluster.channel_of("east"))
+            await astray.ask(Attach("acme", cluster.channel_of("east")))
         await astray.close()
 
 
@@ -193,7 +203,7 @@ async def test_what_cannot_be_read_is_ignored(tmp_path: Path) -> None:
 def test_every_error_survives_the_way_between_nodes() -> None:
     for code, kind in catalogue().items():
         reply = Reply("west", "w", "e", 3, 4, datagrams.NOTHING, kind(f"about {code}"))
-        arrived = datagrams.decode(datagrams.encode(reply))
+        arrived = DatagramReader().read(datagrams.encode(reply))
         assert isinstance(arrived, Reply)
         assert isinstance(arrived.error, HubbubError)
         assert type(arrived.error) is kind
@@ -203,11 +213,11 @@ def test_every_error_survives_the_way_between_nodes() -> None:
 @pytest.mark.parametrize(
     "datagram",
     [
-        Request("east", "e", "", 1, 2, 1, Attach("acme", "news")),
+        LaneRequest("east", "e", "", 1, 2, 1, Attach("acme", "news")),
         Stranger("west", "w", "e"),
         Heads("west", "w", (Head("acme", "news", "epoch", 7), Head("acme", "é:1", "", 0))),
-        Feed("west", "w", 9, "acme", "news", MessagePublished(message(1, "news"), "epoch")),
-        Request(
+        FeedDatagram("west", "w", 9, "acme", "news", MessagePublished(message(1, "news"), "epoch")),
+        LaneRequest(
             "west",
             "w",
             "e",
@@ -221,14 +231,14 @@ def test_every_error_survives_the_way_between_nodes() -> None:
     ],
 )
 def test_datagrams_are_read_as_they_were_written(datagram: datagrams.Datagram) -> None:
-    assert datagrams.decode(datagrams.encode(datagram)) == datagram
+    assert DatagramReader().read(datagrams.encode(datagram)) == datagram
 
 
 def test_a_datagram_that_is_cut_off_is_malformed() -> None:
-    data = datagrams.encode(Request("east", "e", "", 1, 2, 1, Attach("acme", "news")))
+    data = datagrams.encode(LaneRequest("east", "e", "", 1, 2, 1, Attach("acme", "news")))
     for size in range(len(data)):
         with pytest.raises(Malformed):
-            datagrams.decode(data[:size])
+            DatagramReader().read(data[:size])
 
 
 def test_a_lane_takes_each_number_up_once_and_in_order() -> None:

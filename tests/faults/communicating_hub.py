@@ -23,6 +23,7 @@ from hubbub.domain.communication.settings import AdapterSettings, CommunicationS
 from hubbub.domain.communication.steps import CommunicationStep
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import HubConfiguration, HubSettings
+from hubbub.engine.communication.service import Communication
 from hubbub.ports.adapters import AdapterContext, AdapterFailed, Delivery, Publish, adapter
 from hubbub.ports.storage.communication import LogQuery
 from hubbub.ports.storage.messages import Append
@@ -108,7 +109,7 @@ async def main(folder: Path, mode: str) -> None:
     settings = HubSettings(communication=CommunicationSettings(tokens="required"))
     server = Server(hub_settings(folder, HubConfiguration("acme", settings, adapters=adapters)))
     await server.start()
-    hub, communication = server.node.hub("acme"), server.node.communication
+    hub, communication = server.node.hub("acme"), server.node.feature(Communication)
     if mode == "settle":
         await settle(server)
     else:
@@ -134,7 +135,7 @@ async def send(server: Server, number: int, once: bool = False) -> None:
             receiver=RECEIVERS[number % len(RECEIVERS)],
             delivery_policy="ACKNOWLEDGED",
         )
-        print(await server.node.communication.send(hub, SERVICE, message), flush=True)
+        print(await server.node.feature(Communication).send(hub, SERVICE, message), flush=True)
         number += 1
         if once:
             return
@@ -146,7 +147,7 @@ async def hold(server: Server) -> None:
     while True:
         fields = {"type": "ALARM", "subtype": "fire", "receiver": HELD, "ttl_ms": 100}
         message = PeerMessage(sender=secrets.token_hex(8), **fields)  # type: ignore[arg-type]
-        print(await server.node.communication.take_in(hub, "door", message), flush=True)
+        print(await server.node.feature(Communication).take_in(hub, "door", message), flush=True)
         await asyncio.sleep(0.005)
 
 

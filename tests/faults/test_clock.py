@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.admin import admin_of
 from harness.data_folder import history, post, running, serials, texts
 from harness.running_hub import RunningHub
 from hubbub.server.clock import SystemClock
@@ -166,6 +167,26 @@ async def test_tokens_hold_until_their_time_by_the_hubs_clock_and_not_longer(
         fresh = hub.token("ann", ttl=HOUR)
         await ann.send("Auth", reqID=2, token=fresh)
         assert (await ann.find("Auth"))["success"] is True
+
+
+@pytest.mark.spec("SEC-02")
+async def test_a_revocation_reaches_tokens_from_before_the_clock_was_set_back(
+    tmp_path: Path, clock: WallClock
+) -> None:
+    async with running(tmp_path, clock) as hub:
+        token = hub.token("ann", ttl=2 * DAY)
+        ann = await hub.socket(token=token)
+        await ann.expect("SessionRestore")
+        clock.set(-DAY)
+        path = "/v1/admin/hubs/acme/revocations"
+        revoked = await admin_of(hub)("POST", path, {"kind": "user", "subject": "ann"})
+        assert revoked.status < 300, revoked.text
+        assert (await ann.closed())[0] == 4411
+        again = await hub.raw_socket(query=f"?token={token}")
+        assert (await again.closed())[0] == 4411
+        clock.set(1.0)
+        fresh = await hub.socket(token=hub.token("ann", ttl=HOUR))
+        await fresh.expect("SessionRestore")
 
 
 @pytest.mark.parametrize("change", [-30 * DAY, 0.9 * HOUR], ids=["back", "forward"])

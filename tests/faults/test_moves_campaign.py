@@ -17,7 +17,7 @@ from harness.engine import FakeConnection, publish
 from harness.moving import MovingCluster
 from harness.running_hub import OPEN, open_hub
 from harness.unreliable import Faults
-from hubbub.domain.notices import ChannelReset, Delivery, Published
+from hubbub.domain.notices import ChannelReset, MessageDelivery, Published
 
 pytestmark = pytest.mark.spec("CLU-02", "CLU-04")
 
@@ -98,7 +98,7 @@ def check_gaps(subscriber: FakeConnection, channel: str) -> None:
     for notice in subscriber.heard:
         if isinstance(notice, ChannelReset) and notice.channel == channel:
             position = notice.serial
-        elif isinstance(notice, Delivery) and notice.message.channel == channel:
+        elif isinstance(notice, MessageDelivery) and notice.message.channel == channel:
             assert notice.message.serial == position + 1, f"a gap in {channel} was hidden"
             position += 1
 

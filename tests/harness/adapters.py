@@ -19,8 +19,8 @@ from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.peers import Address
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.push.options import PushOptions
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.ports.adapters import Adapter, AdapterContext, Delivery, Pulled, Pushed, declared
 
 
@@ -36,6 +36,10 @@ class KeptChannels:
         if self.error is not None:
             raise self.error
         self.published[channel, key] = message
+
+    async def follow(self, channel: str, reader: str) -> None:
+        if self.error is not None:
+            raise self.error
 
     async def take(self, channel: str, reader: str) -> Pulled | None:
         if self.error is not None:

@@ -15,7 +15,7 @@ HUB = "/v1/admin/hubs/acme"
 
 
 class Reply:
-    """What came back."""
+    """The response to a request."""
 
     def __init__(self, status: int, headers: Mapping[str, str], text: str) -> None:
         self.status = status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hubbub.gateways.admin.routes import AnyRoute
+from hubbub.gateways.routes import AnyRoute
 
 PATHS = {
     "hub": "acme",

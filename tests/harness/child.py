@@ -12,7 +12,7 @@ PATIENCE_SECONDS = 30
 
 
 class Child:
-    """What it prints, and its end."""
+    """A child process: its output and its end."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -28,7 +28,7 @@ class Child:
                 self.said.append(data.decode().strip())
 
     async def kill(self) -> None:
-        """With SIGKILL; what it said until then is known afterwards."""
+        """Sends SIGKILL; the output until then is kept."""
         self._process.kill()
         out, _ = await self._process.communicate()
         self.said += out.decode().splitlines()

@@ -22,7 +22,7 @@ from hubbub.server.wiring import Server
 
 
 class Common:
-    """What the nodes of a cluster share: a broker, a database, secrets."""
+    """Shared by the nodes of a cluster: a broker, a database, secrets."""
 
     def __init__(self, broker: str, password: str, database: TestDatabase) -> None:
         self.database = database
@@ -119,7 +119,7 @@ def channel_of(owner: str, nodes: Sequence[str], prefix: str = "news", hub: str 
 
 
 class Crowd:
-    """Who is present in a channel and how many, as far as one subscriber was told."""
+    """The members of a channel and their number, as one subscriber was told."""
 
     def __init__(self, socket: Socket) -> None:
         self._socket = socket

@@ -19,7 +19,7 @@ COMMAND = (sys.executable, "-m", "hubbub.cli.main")
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """What a command left behind."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str

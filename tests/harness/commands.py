@@ -19,7 +19,7 @@ DOORS: tuple[Door, ...] = ("http", "json", "protobuf")
 
 
 def command_hub(rules: Rules | None = None, **settings: Any) -> HubConfiguration:
-    """A hub whose channels are closed to clients unless somebody owns them."""
+    """A hub in which clients may use only channels with an owner."""
     return HubConfiguration(
         hub="demo",
         settings=HubSettings(commands=True, default_rules="closed", **settings),
@@ -29,7 +29,7 @@ def command_hub(rules: Rules | None = None, **settings: Any) -> HubConfiguration
 
 
 class User:
-    """Somebody with a token, at one of the doors."""
+    """A user with a token, at one of the gateways."""
 
     def __init__(
         self, hub: RunningHub, name: str, door: Door, level: Level, grants: tuple[Grant, ...]

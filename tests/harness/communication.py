@@ -40,8 +40,9 @@ FAULTS: dict[str, BaseException] = {
 
 
 class Box:
-    """What a memory adapter was given, and how it behaves by the first parameter of an address:
-    `fail`, `later` (once), `hang`, one of `FAULTS`; anything else takes the message."""
+    """The messages given to a memory adapter. The first parameter of an address selects its
+    behaviour: `fail`, `later` (once), `hang`, one of `FAULTS`; with any other the message is
+    accepted."""
 
     def __init__(self) -> None:
         self.got: list[Delivery] = []
@@ -49,7 +50,7 @@ class Box:
         self.made = 0
         self.closed = 0
         self.inbox: list[PeerMessage | BaseException | None] = []
-        """What pulls give, one after the other: an exception is raised, None is nothing."""
+        """Results of successive pulls: an exception is raised, None is no message."""
         self.pulls = 0
         self.settled: list[object] = []
         self.publish: Publish | None = None
@@ -93,7 +94,7 @@ class Memory(_Memory):
 
 @adapter(name="test-hasty", settings=Nothing, timeout_seconds=0.05)
 class Hasty(_Memory):
-    """Has little time for each push."""
+    """An adapter with a short timeout for each push."""
 
 
 @adapter(name="test-own", settings=Nothing, stateful=True)
@@ -152,7 +153,7 @@ class CommHub:
         self.box = BOXES["box"]
 
     def of_service(self) -> CommHub:
-        """With a token that was made just now: tokens expire when a test turns the clock."""
+        """Uses a fresh service token: tokens expire when a test turns the clock."""
         self.service = service_of(self.hub)
         return self
 
@@ -201,7 +202,7 @@ class CommHub:
         return sent
 
     async def logged(self, **criteria: str) -> list[dict[str, Any]]:
-        """Of the log, the oldest first."""
+        """Messages of the log, the oldest first."""
         query = "&".join(f"{name}={value}" for name, value in criteria.items())
         reply = await self.service("GET", f"{HUB}/messages?{query}")
         assert reply.status == 200, reply.text

@@ -49,7 +49,7 @@ class VectorRun:
             self.replica.load(saved["epoch"], saved["version"], _value(saved["document"]))
 
     def step(self, do: dict[str, Any]) -> dict[str, Any]:
-        """What a step leads to: an error, or effects, the view and the confirmed version."""
+        """The result of a step: an error, or effects, the view and the confirmed version."""
         ((what, said),) = do.items()
         try:
             getattr(self, f"_{what}")(said)

@@ -27,6 +27,17 @@ class CuttingProxy:
         self._open = asyncio.Event()
         self._open.set()
         self._carrying: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def listen(self, host: str = "127.0.0.1") -> None:
+        """At the same port, where it listened before."""
+        self._server = await asyncio.start_server(self._accept, host, self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop_listening(self) -> None:
+        """The system refuses new connections."""
+        if self._server is not None:
+            self._server.close()
 
     def hold(self) -> None:
         self._open.clear()
@@ -97,12 +108,11 @@ class CuttingProxy:
 @asynccontextmanager
 async def cutting_proxy(port: int, host: str = "127.0.0.1") -> AsyncIterator[CuttingProxy]:
     proxy = CuttingProxy(port)
-    server = await asyncio.start_server(proxy._accept, host, 0)
-    proxy.port = server.sockets[0].getsockname()[1]
+    await proxy.listen(host)
     try:
         yield proxy
     finally:
-        server.close()
+        await proxy.stop_listening()
         for task in list(proxy._carrying):
             task.cancel()
         await asyncio.gather(*proxy._carrying, return_exceptions=True)

@@ -67,7 +67,7 @@ def texts(page: dict[str, Any]) -> list[str]:
 
 
 async def fill(folder: Path, count: int = 200, size: int = 500) -> None:
-    """Let a hub store messages in `log:a`, and stop it."""
+    """Runs a hub that stores messages in `log:a`, and stops it."""
     async with running(folder) as hub:
         for first in range(1, count + 1, 50):
             numbers = range(first, min(first + 50, count + 1))
@@ -90,7 +90,7 @@ def as_version_1(path: Path) -> None:
 
 
 def tree(folder: Path) -> dict[str, str]:
-    """What lies in a folder: a digest of each file, by its path."""
+    """The content of a folder: a digest of each file, by its path."""
     return {
         str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))

@@ -65,7 +65,7 @@ class DevHub:
 
     @property
     def warehouse(self) -> Path:
-        """Where the pipeline's tables are."""
+        """The folder of the pipeline's tables."""
         return self._folder / "data" / "warehouse"
 
     def _command(self, *arguments: str) -> list[str]:

@@ -105,7 +105,7 @@ class Mismatch(AssertionError):
 
 
 def fill(text: str, values: Values) -> str:
-    """What is sent, with the names of the page replaced by what they stand for."""
+    """The text to send, with the page's placeholders replaced by their values."""
     return _NAME.sub(lambda found: str(values.get(found[1], found[0])), text)
 
 

@@ -17,12 +17,13 @@ from hubbub.cluster.transport import Transport
 from hubbub.connectors.http2_out import Http2Out
 from hubbub.connectors.http_out import HttpOut
 from hubbub.connectors.services import ServiceConnector
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import HubbubError, NotAuthenticated
 from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
-from hubbub.domain.notices import Delivery, Notice, Subscribed
+from hubbub.domain.notices import MessageDelivery, Notice, Subscribed
 from hubbub.domain.permissions import ANONYMOUS, Identity
-from hubbub.domain.requests import ChannelRequest, Publish, PublishItem, Request, Subscribe
+from hubbub.domain.requests import Publish, PublishItem, Request, Subscribe, SubscribeItem
 from hubbub.domain.rules import AuthProvider, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
@@ -30,22 +31,31 @@ from hubbub.engine.access.throttle import CallerLimits, Throttle
 from hubbub.engine.access.tokens import SigningKey, Tokens
 from hubbub.engine.administration import NodeFacts, Survey
 from hubbub.engine.channels.owner import ChannelOwner
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.node import Node
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.push.limits import PushSettings
+from hubbub.engine.rooms import NodeRequests
+from hubbub.engine.services.calls import Services
+from hubbub.engine.services.consent import Consent
 from hubbub.engine.sessions.session import Session
+from hubbub.engine.storing.hooks import StoringHooks
+from hubbub.engine.topic_creation import TopicMaker
+from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.webhooks.driver import Driver
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.gateways.outlet import transmit
-from hubbub.ports.bus import Bus, FeedEvent, Watch
+from hubbub.engine.webhooks.service import Webhooks
+from hubbub.ports.bus import Bus, HubChanged
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.services import NO_STREAMS
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Append
+from hubbub.server.node import make_fanout, make_publisher
 from hubbub.server.push import make_credentials, make_push
+from hubbub.server.rooms import NodeRooms, owner_rooms
 from hubbub.storage.sqlite.store import SqliteStore
 
 N = TypeVar("N", bound=Notice)
@@ -66,13 +76,14 @@ NO_LIMITS = CallerLimits(
 class NoticeEncoder:
     """An encoding whose bytes are numbers of notices, so that tests can read them back."""
 
+    prepare = None
     in_order = False
 
     def __init__(self) -> None:
         self._notices: list[Notice] = []
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
-        return self.encode(Delivery(message, previous_serial=previous))
+        return self.encode(MessageDelivery(message, previous_serial=previous))
 
     def encode(self, notice: Notice) -> bytes:
         self._notices.append(notice)
@@ -152,7 +163,9 @@ class FakeConnection:
         return [notice for notice in self.heard if isinstance(notice, kind)]
 
     def deliveries(self, channel: str) -> list[Message]:
-        return [each.message for each in self.all(Delivery) if each.message.channel == channel]
+        return [
+            each.message for each in self.all(MessageDelivery) if each.message.channel == channel
+        ]
 
     async def until(self, condition: Callable[[], object]) -> None:
         """Wait until what was heard makes the condition true."""
@@ -228,19 +241,11 @@ class EngineNode:
             revocations=self.revocations,
         )
         access = AccessRegistry(self.directory.get, self.tokens)
-        self.owner = ChannelOwner(
-            store=store,
-            clock=clock,
-            configuration_of=self.directory.get,
-            limits=self.limits,
-            access=access,
-            emit=bus.emit,
-            publish=bus.publish,
-            journal=journal,
-        )
         self.sender = HttpOut()
         webhooks = webhooks or WebhookLimits()
         outgoing = OutgoingGate(self.sender, webhooks)
+        services = Services(ServiceConnector(outgoing), NO_STREAMS, clock, self.limits)
+        consent, maker, hooks = Consent(services, clock), TopicMaker(self.directory), StoringHooks()
         self.node = Node(
             bus=bus,
             store=store,
@@ -249,25 +254,24 @@ class EngineNode:
             tokens=self.tokens,
             access=access,
             authenticator=NoProvider(),
-            transmit=transmit,
             limits=self.limits,
-            caller=ServiceConnector(outgoing),
-            streams=NO_STREAMS,
-            webhooks=webhooks,
             outgoing=outgoing,
             journal=journal,
             throttle=Throttle(clock, NO_LIMITS, 10),
+            fanout=make_fanout(clock, journal),
+            publisher=make_publisher(bus, clock, self.limits, maker, consent, hooks),
+            consent=consent,
+            features=NodeRooms(store, maker, services, consent, webhooks, hooks, None),
         )
-        bus.connect(self.owner, self.node)
-        self.driver = self.owner.webhooks = Driver(
+        self.driver = Driver(
             store=store,
             clock=clock,
-            topic=bus.topic,
+            ask=bus.ask,
             configuration_of=self.directory.get,
             access=access,
             outgoing=outgoing,
             limits=webhooks,
-            publish_fetched=lambda hub, *fetched: self.node.webhooks.publish_fetched(
+            publish_fetched=lambda hub, *fetched: self.node.feature(Webhooks).publish_fetched(
                 self.node.hub(hub), *fetched
             ),
             journal=journal,
@@ -275,9 +279,31 @@ class EngineNode:
         credentials = make_credentials(self.node, store)
         survey = Survey(self.node, name, NodeFacts)
         self.http2 = Http2Out()
-        self.push = make_push(
-            PushSettings(), self.node, self.owner, store, survey, credentials, self.http2
+        parts = OwnerParts(
+            store,
+            clock,
+            self.directory.get,
+            self.limits,
+            self.node.quotas.channels,
+            bus,
         )
+        self.push = make_push(
+            PushSettings(), self.node, parts.terms, store, survey, credentials, self.http2
+        )
+        self.owner = ChannelOwner(
+            parts,
+            (*owner_rooms(parts, access, journal), self.driver, self.push),
+            journal,
+            store.append,
+        )
+        self.subscriptions = self.owner.room(DurableSubscriptions)
+        self.requests = NodeRequests(
+            self.directory.node_requests.items(),
+            self.owner.node_requests,
+            self.node.node_requests,
+            survey.node_requests.items(),
+        )
+        bus.connect(self.owner, self.node, self.requests, self.node.feed_events)
         self.push_credentials = credentials
         self.encoder = NoticeEncoder()
 
@@ -303,8 +329,7 @@ class EngineNode:
 
     async def stop(self) -> None:
         await self.node.drain()
-        await self.driver.stop()
-        await self.push.stop()
+        await self.owner.stop_rooms()
         await self.owner.stop()
         await self.sender.close()
         await self.http2.close()
@@ -316,7 +341,7 @@ def receive(connection: FakeConnection, *requests: Request) -> None:
 
 async def subscribe(connection: FakeConnection, *channels: str, **position: Any) -> None:
     before = len(connection.all(Subscribed))
-    wanted = tuple(ChannelRequest(channel, **position) for channel in channels)
+    wanted = tuple(SubscribeItem(channel, **position) for channel in channels)
     receive(connection, Subscribe(wanted, req_id=1))
     await connection.next(Subscribed, before + 1)
 
@@ -343,6 +368,9 @@ class StaticOwners:
 
     def serves(self, partition: int) -> bool:
         return self.owner_of(partition) == self._node
+
+    def fenced(self, partition: int) -> None:
+        """Does nothing: no other node takes anything over."""
 
 
 class Cluster:
@@ -395,7 +423,6 @@ class Cluster:
             transport,
             owners=StaticOwners(name, self.names),
             nodes=lambda: self.names,
-            reread_hub=lambda *which: self.nodes[name].directory.reload(*which),
             patience=self.patience,
         )
         started = self.nodes[name] = EngineNode(name, bus, self.store, self.clock, **self._limits)
@@ -457,7 +484,7 @@ class Alone:
         return self
 
     async def change(self, hub: HubConfiguration) -> None:
-        """Have other settings take effect for the hub."""
+        """Applies other settings to the hub."""
         await self.node.directory.declare([hub])
         await self.node.directory.changed(hub.hub)
 
@@ -479,27 +506,21 @@ class RecordingSink:
         self.events.append((hub, channel, event))
         self._changed.set()
 
-    def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
-        pass
-
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.changed_partitions.update(partitions)
         self._changed.set()
 
-    def watches(self) -> list[Watch]:
-        return []
-
-    def hub_changed(self, hub: str) -> None:
-        self.changed_hubs.append(hub)
+    async def hub_changed(self, _: str, changed: HubChanged) -> None:
+        self.changed_hubs.append(changed.hub)
         self._changed.set()
 
-    def channel_changed(self, hub: str, channel: str) -> None:
-        self.changed_hubs.append(f"{hub}/{channel}")
-        self._changed.set()
-
-    async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
-        self.changed_hubs.append(f"{hub}/{channel}/{user_id}/{follows}")
-        self._changed.set()
+    def in_place_of(self, node: EngineNode) -> NodeRequests:
+        """The requests to a node whose sessions are this sink."""
+        return NodeRequests(
+            node.directory.node_requests.items(),
+            node.owner.node_requests,
+            [(HubChanged, self.hub_changed)],
+        )
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(ANSWER_SECONDS):

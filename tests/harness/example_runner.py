@@ -95,7 +95,7 @@ def _settings(blocks: list[Block], folder: Path, ports: dict[str, int]) -> Setti
 
 
 def _preparations(blocks: list[Block]) -> list[list[str]]:
-    """What the hub needs before it starts: certificates."""
+    """Creates what the hub needs before it starts: certificates."""
     lines = [line for each in blocks if each.language == "sh" for line in _lines(each.text)]
     return [shlex.split(line) for line in lines if line.startswith("openssl ")]
 

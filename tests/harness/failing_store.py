@@ -28,7 +28,7 @@ TESTS = Path(__file__).parents[1]
 
 
 class Fault(msgspec.Struct):
-    """What happens to requests of a method whose path contains a text, the first so many times."""
+    """The fault for the first requests of a method whose path contains a text."""
 
     method: str
     path: str
@@ -46,7 +46,7 @@ class FailingStore:
         self.address = address
 
     def fail(self, method: str, path: str, how: How, times: int = 1) -> None:
-        """From now on, this fault and no other."""
+        """Replaces the current fault by this one."""
         self._ask([Fault(method, path, how, times)])
 
     def heal(self) -> int:
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
             return answer.status, dict(answer.getheaders()), answer.read()
 
     def _body(self) -> bytes:
-        """As it came: chunks stay chunks."""
+        """The body as received, with its chunks."""
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         found, size = b"", 1
@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(b"" if is_head else content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing."""
+        """Logs nothing."""
 
 
 def main() -> None:

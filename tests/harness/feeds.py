@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from harness.engine import Alone, FakeConnection
+from hubbub.domain.asking import OwnerRequest
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON, Message
-from hubbub.domain.notices import ChannelReset, Delivery, HistoryPage
+from hubbub.domain.notices import ChannelReset, HistoryPage, MessageDelivery
 from hubbub.engine.delivery.feed import Feed
-from hubbub.ports.bus import Attachment, MessagePublished
+from hubbub.ports.bus import Attach, Attachment, MessagePublished
 
 
 def message(serial: int) -> Message:
@@ -35,18 +37,20 @@ class ScriptedOwner:
         self.delay: asyncio.Event | None = None
         """Closed: an answer, as it was at the time of the question, is on its way."""
         bus = alone.node.bus
-        bus.attach = self.attach  # type: ignore[method-assign]
-        bus.history = self.history  # type: ignore[method-assign]
+        bus.ask = self.ask  # type: ignore[method-assign]
 
     async def was_asked(self) -> None:
-        """Wait until somebody has asked for history."""
+        """Waits until history was requested."""
         while not self.asked:
             await asyncio.sleep(0)
 
-    async def attach(self, hub: str, channel: str) -> Attachment:
+    async def ask(self, request: OwnerRequest[Any], /) -> Any:
+        if isinstance(request, HistoryQuery):
+            return await self._history(request)
+        assert isinstance(request, Attach)
         return Attachment(self.epoch, self.head, None)
 
-    async def history(self, query: HistoryQuery) -> HistoryPage:
+    async def _history(self, query: HistoryQuery) -> HistoryPage:
         self.asked.append(query)
         if self.gate is not None:
             await self.gate.wait()
@@ -87,7 +91,7 @@ def heard(by: FakeConnection) -> list[int | str]:
     """The serials of messages, and `epoch@serial` for each gap that was announced."""
     said: list[int | str] = []
     for notice in by.heard:
-        if isinstance(notice, Delivery):
+        if isinstance(notice, MessageDelivery):
             said.append(notice.message.serial)
         elif isinstance(notice, ChannelReset):
             said.append(f"{notice.epoch}@{notice.serial}")

@@ -97,8 +97,8 @@ class RandomHistory:
         )
 
     def _handed_out(self, number: int) -> Iterator[JournalEvent]:
-        """What a durable subscription got, at times again, and finished or not; and what a slow
-        session did not get."""
+        """Deliveries to a durable subscription, some repeated, acknowledged or not; and messages
+        that a slow session missed."""
         chance, at = self._chance, self._day() - self._chance.randrange(1, _HOURS) * HOUR
         first = 3 * number + chance.choice((0, 0, 1, -2))
         name = chance.choice(("a", "b"))
@@ -126,7 +126,7 @@ class RandomHistory:
         pipeline.write(name, *events)
 
     def _later(self, events: list[JournalEvent]) -> list[JournalEvent]:
-        """As a message is that was journalled twice, in two hours."""
+        """A message as it appears when it was journalled twice, in two hours."""
         return [
             msgspec.structs.replace(event, at=event.at + 3 * HOUR)
             for event in events[:1]
@@ -134,7 +134,8 @@ class RandomHistory:
         ]
 
     def _replace(self, pipeline: Pipeline) -> None:
-        """As erasure does, but worse: some are gone, and some were by somebody else."""
+        """Imitates an erasure, but worse: some messages are deleted, and some get another
+        publisher."""
         name = self._chance.choice(sorted(self._written))
         events = [self._otherwise(event) for event in self._written.pop(name)]
         self._replacements += 1

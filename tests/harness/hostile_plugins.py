@@ -12,7 +12,7 @@ class Hostile:
     refused_by: str | None
     """The rule of the static analysis; None for code that it cannot tell from good code."""
     text: str
-    """What the caller reads when the analysis is switched off."""
+    """The caller's error text if the analysis is disabled."""
     status: int = 1
 
 

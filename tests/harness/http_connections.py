@@ -8,8 +8,8 @@ from collections.abc import Callable
 from harness.clock import FakeClock
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Head, HttpLimits, Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import HttpLimits, ReceivedRequest, RequestHead
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.turns import Turns
 from hubbub.tasks import TaskSet
@@ -82,10 +82,10 @@ class FakeTransport(asyncio.Transport):
         self.closing = self.aborted = True
 
 
-class NoMemory(dict[bytes, Head]):
+class NoMemory(dict[bytes, RequestHead]):
     """Heads that are never known again: every request is parsed."""
 
-    def __setitem__(self, key: bytes, value: Head) -> None:
+    def __setitem__(self, key: bytes, value: RequestHead) -> None:
         pass
 
 
@@ -94,15 +94,15 @@ class Door:
 
     def __init__(
         self,
-        answer: Callable[[Request, Exchange], None],
-        known_heads: dict[bytes, Head] | None = None,
+        answer: Callable[[ReceivedRequest, HttpExchange], None],
+        known_heads: dict[bytes, RequestHead] | None = None,
         limits: HttpLimits | None = None,
         max_buffered_bytes: int = 128 << 20,
     ) -> None:
         self.now = 0.0
         self.turns = Turns(FakeClock())
         self.holdings = Holdings(max_buffered_bytes)
-        self.known_heads: dict[bytes, Head] = {} if known_heads is None else known_heads
+        self.known_heads: dict[bytes, RequestHead] = {} if known_heads is None else known_heads
         self.under_way = TaskSet()
         self.requests: list[tuple[bytes, bytes, dict[bytes, bytes], bytes]] = []
         self.upgrades: list[tuple[bytes, bytes]] = []
@@ -118,11 +118,11 @@ class Door:
         transport.connect(connection)
         return connection, transport
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
         self.requests.append((request.method, request.url, request.headers, request.body))
         self._answer(request, exchange)
 
-    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+    def upgrade(self, request: ReceivedRequest, connection: HttpConnection, rest: bytes) -> None:
         self.upgrades.append((request.url, rest))
         connection.hand_over(asyncio.Protocol())
 
@@ -137,7 +137,7 @@ class Door:
         self.holdings.hold(connection, network_of(connection.peer), size)
 
     async def settle(self) -> None:
-        """Let everything happen that does not wait for a client."""
+        """Runs everything that does not wait for a client."""
         quiet = 0
         while quiet < 4:
             await asyncio.sleep(0)

@@ -29,7 +29,7 @@ class HubProcess:
         self.log = folder / "hubbub.log"
         keys = {
             "listener": {"port": 0},
-            "storage": {"path": str(self.data)},
+            "storage": {"path": str(self.data), "reserveBytes": 4 * 1024 * 1024},
             "session": {"messagesPerSecond": 0},
             "limits": NO_LIMITS,
             "hubs": hubs,
@@ -39,7 +39,7 @@ class HubProcess:
         self.host = "127.0.0.1"
         self.port = 0
         self.environment: dict[str, str] = {}
-        """Beside this process's own, from the next start on."""
+        """Variables added to this process's environment, from the next start on."""
         self._process: asyncio.subprocess.Process | None = None
         self._sockets: list[ClientConnection] = []
 

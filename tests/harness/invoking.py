@@ -29,7 +29,7 @@ def at(hub: RunningHub, token: str | None = None, name: str = "acme") -> dict[st
 
 
 async def answer(run: Run, *arguments: str) -> Any:
-    """What a command answers to a program."""
+    """The JSON that a command prints for programs."""
     ended = await run(*arguments, "--json")
     assert (ended.code, ended.err) == (0, "")
     return json.loads(ended.out)

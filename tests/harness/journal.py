@@ -40,8 +40,8 @@ async def journalled(
 
 
 def stored_serials(path: Path) -> dict[str, dict[int, str]]:
-    """By channel: the id of the stored message under each serial. One that is there twice must be
-    the same one."""
+    """The id of the stored message under each serial, by channel. Repeated entries must be
+    equal."""
     found: dict[str, dict[int, str]] = {}
     for event in journal_events(path, PUBLISHED):
         if event.stored:
@@ -54,5 +54,5 @@ def stored_serials(path: Path) -> dict[str, dict[int, str]]:
 
 
 def only(event: JournalEvent, *fields: str) -> dict[str, object]:
-    """Some fields of an event."""
+    """The given fields of an event."""
     return {name: msgspec.to_builtins(getattr(event, name)) for name in fields}

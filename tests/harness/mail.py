@@ -50,7 +50,7 @@ class Dovecot:
             assert kind == "OK", answer
 
     def mails(self, user: str, criteria: str = "ALL", folder: str = "INBOX") -> list[EmailMessage]:
-        """What the user sees."""
+        """The mails in the user's mailbox."""
         found = []
         with self.client(user) as client:
             client.select(folder, readonly=True)

@@ -7,7 +7,7 @@ import msgspec
 
 from hubbub.client.copies.changes import Fetch, SavedChange
 from hubbub.client.copies.replica import Fetched, Update
-from hubbub.domain.documents.document import Document
+from hubbub.domain.documents.document import JsonDocument
 from hubbub.domain.documents.operations import read_patch
 from hubbub.domain.documents.values import DocumentLimits, stored_value
 from hubbub.domain.errors import SequenceGap, SequenceReused, VersionMismatch
@@ -17,11 +17,11 @@ LIMITS = DocumentLimits()
 
 class ModelHub:
     def __init__(self) -> None:
-        self.document = Document()
+        self.document = JsonDocument()
         self.epoch = "e1"
         self.version = 0
         self.log: list[Update] = []
-        """Of this epoch."""
+        """The changes of this epoch."""
         self.applied: list[tuple[str, str]] = []
         """Epoch and id of every change that had an effect, ever."""
         self.kept = 10**9
@@ -29,7 +29,7 @@ class ModelHub:
 
     def begin_anew(self) -> None:
         self.epoch = f"e{int(self.epoch[1:]) + 1}"
-        self.document, self.version, self.log = Document(), 0, []
+        self.document, self.version, self.log = JsonDocument(), 0, []
 
     def change(self, change: SavedChange) -> tuple[str, int, Update | None]:
         """Epoch, version, and what subscribers are told. Raises what the hub refuses it with."""

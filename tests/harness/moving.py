@@ -73,19 +73,16 @@ class MovingCluster:
             transport,
             owners=ownership,
             nodes=lambda: membership.nodes,
-            reread_hub=lambda *which: self.nodes[name].directory.reload(*which),
             patience=PATIENT,
             incarnation=incarnation,
         )
         node = self.nodes[name] = MovingNode(name, bus, self.store, self.clock, **self._limits)
-        ownership.connect(node.owner)
         node.remote = bus
         quotas = node.node.quotas
         node.member = ClusterMember(
             membership, ownership, bus, node.owner, node.node, transport, quotas=quotas
         )
         quotas.share(name, node.owner.channels.counts)
-        node.owner.channels.limit_of = quotas.channels
         await node.directory.load()
         await node.member.join()
         return node
@@ -109,7 +106,7 @@ class MovingCluster:
                 await asyncio.sleep(0.005)
 
     async def kill(self, name: str) -> None:
-        """As SIGKILL would: without a word, and NATS closes its connection."""
+        """Imitates SIGKILL: the node says nothing, and NATS closes its connection."""
         self.vanish(name)
         for other in self.nodes.values():
             membership = other.member.membership
@@ -119,7 +116,7 @@ class MovingCluster:
         await self.settled()
 
     def vanish(self, name: str) -> MovingNode:
-        """It is not heard any more, and its process ends."""
+        """The node is not heard any more, and its process ends."""
         node = self.nodes.pop(name)
         self.network.everyone.pop(name, None)
         self.network.listen(name, lambda data: None)

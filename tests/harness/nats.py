@@ -32,7 +32,7 @@ async def nats_server(folder: Path, jetstream: bool = False) -> AsyncIterator[Na
 async def open_nats_server(
     folder: Path, port: int, max_payload_bytes: int = 1 << 20
 ) -> AsyncIterator[None]:
-    """One without passwords, as somebody starts it to try something; with JetStream."""
+    """A server without passwords, as started for a first try, with JetStream."""
     config = folder / "open-nats.conf"
     config.write_text(f"max_payload: {max_payload_bytes}\n")
     options = ["-c", str(config), "-a", "127.0.0.1", "-p", str(port), "-js"]

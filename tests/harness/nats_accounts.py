@@ -55,7 +55,7 @@ class Key:
 
 
 class Accounts:
-    """What a server must know, and what one user has."""
+    """The configuration of a server, and the credentials of one user."""
 
     def __init__(self) -> None:
         operator, self._account = Key(_OPERATOR), Key(_ACCOUNT)

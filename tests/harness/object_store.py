@@ -85,7 +85,7 @@ def _make_bucket(url: str) -> None:
 
 
 def variables(address: str) -> dict[str, str]:
-    """Of the environment, for programs that use the store."""
+    """Environment variables for programs that use the store."""
     return {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",

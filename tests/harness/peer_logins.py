@@ -13,12 +13,12 @@ from harness.running_hub import StartHub
 
 
 class Office(Receiver):
-    """Answers questions about peers and collectives, and says who is who."""
+    """A callback server: answers questions about peers and collectives, and verifies logins."""
 
     def __init__(self) -> None:
         super().__init__(self._answer)
         self.known: dict[str, Any] = {}
-        """By path; bytes are answered as they are."""
+        """Responses by path; bytes are sent unchanged."""
         self.passwords = {"ann": "s3cret", "bob": "other"}
 
     def _answer(self, request: Received) -> Reply:
@@ -69,11 +69,11 @@ async def hand_in(hub: CommHub, sender: str, **more: Any) -> str:
 
 
 async def answers(hub: CommHub, peer: str, count: int) -> list[tuple[str, str]]:
-    """What the authentication manager told the peer, by the peer's own adapter."""
+    """Messages of the authentication manager to the peer, received by the peer's own adapter."""
 
     def told() -> list[tuple[str, str]]:
         return [
-            (each.message.subtype, each.message.content)
+            (each.message.subtype, str(each.message.content))
             for each in hub.box.got
             if each.peer == peer and each.message.type == "AUTH"
         ]
@@ -89,4 +89,4 @@ async def log_in(hub: CommHub, peer: str, password: str, count: int) -> tuple[st
 
 
 def contents(hub: CommHub) -> list[str]:
-    return [each.message.content for each in hub.box.got if each.peer == "desk"]
+    return [str(each.message.content) for each in hub.box.got if each.peer == "desk"]

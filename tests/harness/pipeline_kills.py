@@ -37,7 +37,8 @@ STAGES = (
     "threads",
     "committing",
 )
-"""What the command says of itself, in this order. The first one only where Spark is not warm."""
+"""The stages that the command reports, in order. The first one appears only if Spark is not running
+yet."""
 QUICK = (
     *("--memory", "1024"),
     *("--conf", "spark.sql.shuffle.partitions=2"),
@@ -49,8 +50,8 @@ QUICK = (
 
 @dataclass(frozen=True)
 class Kill:
-    """What was killed, and when: the stage of the round, seconds since the stage began, and how
-    many tables had been committed for the round by then."""
+    """A killed process and the time: the stage of the round, seconds since the start of the stage,
+    and how many tables had been committed for the round."""
 
     victim: str
     stage: str
@@ -233,7 +234,7 @@ class Campaign:
         return self._follower
 
     def settle(self) -> None:
-        """Until a round is done that has all pieces of the journal."""
+        """Runs rounds until one contains all segments of the journal."""
         self.write_piece()
         follower = self.follower()
         while f"n1-{1 + self._pieces:04}" not in self._taken():

@@ -65,7 +65,7 @@ class WebPushTesting:
         return dict(answer["data"])
 
     async def notifications(self, subscription: dict[str, Any]) -> list[Any]:
-        """What the service decrypted for it."""
+        """The notifications that the service decrypted."""
         answer = await self.ask("/get-notifications", clientHash=subscription["clientHash"])
         return [json.loads(each) for each in answer.get("data", {}).get("messages", [])]
 
@@ -226,7 +226,7 @@ _ANDROID = {"collapse_key": str, "priority": str, "ttl": str}
 
 
 def _schema_problem(message: dict[str, Any]) -> str:
-    """Of the schema `Message` in the discovery document of FCM v1."""
+    """Why the message violates the schema `Message` in the discovery document of FCM v1."""
     if not message.keys() <= _MESSAGE or not isinstance(message.get("token"), str):
         return "message"
     if not all(isinstance(each, str) for each in message.get("data", {}).values()):

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 60.0
 
 
 async def ended(admin: Caller, restore: str) -> dict[str, Any]:
-    """What became of a restore."""
+    """Waits for the end of a restore, and returns its result."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             view: dict[str, Any] = (await admin("GET", f"{RESTORES}/{restore}")).json

@@ -31,7 +31,7 @@ NO_LIMITS = {
 """For tests that are not about `limits`: all of their clients have the same address."""
 
 ANSWER_SECONDS = 20.0
-"""As long as a busy machine may take."""
+"""Timeout of a response on a busy machine."""
 
 
 class Socket:
@@ -111,7 +111,7 @@ class RunningHub:
 
     def waiting_consumers(self, hub: str = "acme") -> int:
         """Gets that wait for a message."""
-        return self.server.owner.durable.waiting().get(hub, 0)
+        return self.server.subscriptions.waiting().get(hub, 0)
 
     @property
     def address(self) -> str:
@@ -153,10 +153,14 @@ class RunningHub:
         await socket.expect("SessionInfo")
         return socket
 
-    async def close(self) -> None:
+    async def disconnect(self) -> None:
+        """Closes the clients."""
         for connection in self._sockets:
             await connection.close()
         await self.http.close()
+
+    async def close(self) -> None:
+        await self.disconnect()
         await self.server.stop()
 
 
@@ -165,10 +169,11 @@ StartHub = Callable[..., Awaitable[RunningHub]]
 
 def hub_settings(tmp_path: Path, *hubs: HubConfiguration, **overrides: object) -> Settings:
     """Settings for a test server: any port, data in the test's folder. `overrides` use `__` for
-    the dots of a key: `session__maxChannels=3`."""
+    the dots of a key: `session__maxChannels=3`. Thousands of data folders keep no room back."""
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     off = {f"limits.{name}": value for name, value in NO_LIMITS.items()}
-    keys = {"listener.port": 0, "storage.path": str(tmp_path / "data"), **off, **dotted}
+    storage = {"storage.path": str(tmp_path / "data"), "storage.reserveBytes": 0}
+    keys = {"listener.port": 0, **storage, **off, **dotted}
     settings = load(None, {}, keys)
     declared = {hub.hub: hub for hub in hubs or (open_hub(),)}
     return msgspec.structs.replace(settings, hubs=declared)

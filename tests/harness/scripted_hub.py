@@ -21,9 +21,9 @@ R = TypeVar("R", bound=Request)
 PATIENCE_SECONDS = 5
 
 
-def message(serial: int, channel: str = "news") -> notices.Delivery:
+def message(serial: int, channel: str = "news") -> notices.MessageDelivery:
     text = str(serial).encode()
-    return notices.Delivery(Message(f"m{serial}", "", channel, "", text, TEXT, 0, serial))
+    return notices.MessageDelivery(Message(f"m{serial}", "", channel, "", text, TEXT, 0, serial))
 
 
 class Visitor:
@@ -56,7 +56,7 @@ class Visitor:
         return request
 
     async def confirm(self, serial: int = 0, recovered: bool = True, epoch: str = "e1") -> Request:
-        """Answer a Subscribe; answers what was asked for."""
+        """Confirms a Subscribe; returns the request."""
         request = await self.expect(requests.Subscribe)
         channels = tuple(
             notices.SubscribedChannel(each.channel, epoch, serial, recovered)

@@ -13,7 +13,7 @@ from hubbub.domain.journal import JournalEvent
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from hubbub.pipeline.jobs.rounds import Report
+    from hubbub.pipeline.jobs.rounds import RoundReport
     from hubbub.pipeline.tables.snapshot import Snapshot
 
 HOUR = 3_600_000_000
@@ -126,7 +126,7 @@ class Pipeline:
     def write(self, name: str, *events: JournalEvent) -> Path:
         return write_segment(self.journal, name, events)
 
-    def run(self, full: bool = False) -> Report:
+    def run(self, full: bool = False) -> RoundReport:
         from hubbub.pipeline.jobs.rounds import run_round
         from hubbub.pipeline.tables.location import Location
 

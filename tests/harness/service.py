@@ -19,7 +19,7 @@ class ServiceServer:
         self.calls: list[tuple[dict[str, str], bytes]] = []
         self.answer: Answer = echo
         self.released = asyncio.Event()
-        """Set by the test, or when it ends: whoever hangs goes on."""
+        """Set by the test, or at its end: hanging calls continue."""
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.calls.append((dict(request.headers), await request.read()))

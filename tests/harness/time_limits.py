@@ -45,13 +45,13 @@ def _limited(test: Callable[..., Awaitable[None]], seconds: float) -> Callable[.
 
 
 def end_when_late(config: pytest.Config, seconds: float) -> None:
-    """Have this process end after twice its time limit, whatever it does then."""
+    """Ends this process after twice its time limit, whatever it does."""
     stderr = config.stash[fault_handler_stderr_fd_key]  # not the one that is captured
     faulthandler.dump_traceback_later(2 * seconds, exit=True, file=stderr)
 
 
 def mark_processes() -> None:
-    """From now on all processes below this one carry a mark, also those whose parent has ended."""
+    """Marks all later child processes, so that they are found even after their parent has ended."""
     os.environ[_MARK] = str(os.getpid())
 
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from hubbub.domain.journal import JournalEvent
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.columns import peer_of
 from hubbub.pipeline.transforms import facts, months
 from hubbub.pipeline.transforms import silver as transforms
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views import VIEWS
-from hubbub.pipeline.views.columns import peer_of
 
 Row = Mapping[str, Any]
 
@@ -62,7 +62,7 @@ def silver(**tables: Sequence[Row]) -> dict[str, pa.Table]:
 
 
 def with_months(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """With totals by month, whose parts DuckDB finds here, and Spark in a round."""
+    """Adds totals by month, whose parts DuckDB computes here, and Spark in a round."""
     found = dict(known)
     for totals in months.TOTALS:
         with duckdb.connect() as connection:
@@ -75,7 +75,7 @@ def with_months(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     return found
 
 
-def _part(connection: Any, part: months.Part, rows: pa.Table) -> pa.Table:
+def _part(connection: Any, part: months.MonthSource, rows: pa.Table) -> pa.Table:
     connection.register("rows", rows)
     month = f"date_trunc('MONTH', {part.time}) AS month"
     sql = f"SELECT {month}, {part.columns} FROM rows WHERE {part.where}"

@@ -12,7 +12,7 @@ from harness.views import with_months
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import Rounds, versions
+from hubbub.pipeline.tables.rounds import RoundLock, versions
 from hubbub.pipeline.tables.staging import Stage
 
 COMMITTED_AT = 1_793_620_800.0
@@ -27,7 +27,7 @@ def write_warehouse(
     the round."""
     micros = int(at * 1e6)
     warehouse = folder if isinstance(folder, Location) else Location(folder)
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: micros) as mine:
         for name, rows in _whole(tables).items():
             stage = Stage(str(warehouse), f"{mine.round}-by-hand")
@@ -37,7 +37,7 @@ def write_warehouse(
 
 
 def _whole(tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, pa.Table]:
-    """With totals by month, where nothing says what they are."""
+    """Adds totals by month if the test names none."""
     found = {}
     for name, table in TABLES.items():
         names = table.schema.names

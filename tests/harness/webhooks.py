@@ -16,7 +16,8 @@ from harness.running_hub import OPEN, open_hub
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.webhooks import WantedWebhook, Webhook
-from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.outward.limits import WebhookLimits
+from hubbub.engine.webhooks.service import Webhooks
 
 STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
 FAST = WebhookLimits(
@@ -44,13 +45,13 @@ async def engine(
 
 async def subscribe(node: EngineNode, callback: str, channel: str = "news", **more: Any) -> Webhook:
     request = WantedWebhook("plain", channel, callback, **more)
-    return await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request)
+    return await node.node.feature(Webhooks).subscribe(node.node.hub("acme"), ANONYMOUS, request)
 
 
 async def put(node: EngineNode, *bodies: bytes, channel: str = "news") -> None:
     hub = node.node.hub("acme")
     for body in bodies:
-        await node.node.webhooks.publish(
+        await node.node.feature(Webhooks).publish(
             hub, ANONYMOUS, channel, body, "text/plain", technology="websub"
         )
 
@@ -67,7 +68,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def describe(node: EngineNode, webhook: Webhook) -> Any:
-    return await node.node.webhooks.describe(node.node.hub("acme"), webhook.id)
+    return await node.node.feature(Webhooks).describe(node.node.hub("acme"), webhook.id)
 
 
 async def acknowledged(node: EngineNode, webhook: Webhook, floor: int) -> None:

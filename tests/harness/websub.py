@@ -9,6 +9,7 @@ from harness.callbacks import Callbacks, eventually
 from harness.receivers import Received
 from harness.running_hub import RunningHub
 from hubbub.domain.webhooks import Webhook
+from hubbub.engine.webhooks.service import Webhooks
 
 
 class WebSub:
@@ -40,7 +41,7 @@ class WebSub:
 
     async def webhooks(self) -> list[Webhook]:
         node = self.hub.server.node
-        return await node.webhooks.list(node.hub(self._name))
+        return await node.feature(Webhooks).list(node.hub(self._name))
 
     async def active(self, callbacks: Callbacks, topic: str, **more: str) -> Received:
         """Subscribe and be verified; answers the verification."""

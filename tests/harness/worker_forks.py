@@ -32,7 +32,7 @@ class Fork(msgspec.Struct):
 
 
 class ForkedWorker:
-    """What `WorkerProcess` needs of a process."""
+    """The part of a process that `WorkerProcess` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -42,14 +42,17 @@ class ForkedWorker:
         select.select([self._handle], [], [])
         os.close(self._handle)
 
+    def kill(self) -> None:
+        signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
 
 def install() -> None:
-    """From now on hubs of this process get their workers by forks."""
+    """From now on, hubs of this process fork their workers."""
     worker_process._spawn = _spawn
 
 
 def _spawn(options: WorkerOptions, link: socket.socket) -> Popen[bytes]:
-    control = _server()
+    control = fork_server()
     told = msgspec.json.encode(Fork(os.getcwd(), options))
     socket.send_fds(control, [told], [link.fileno()])
     pid = int.from_bytes(control.recv(8), "little")
@@ -57,7 +60,7 @@ def _spawn(options: WorkerOptions, link: socket.socket) -> Popen[bytes]:
 
 
 @cache
-def _server() -> socket.socket:
+def fork_server() -> socket.socket:
     """Connected to a process that ends with this one."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:

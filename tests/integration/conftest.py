@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,48 @@ from harness.cluster import Ground, ground
 from harness.commands import Stage, User
 from harness.postgres import new_database
 from harness.running_hub import RunningHub, StartHub, hub_settings
+from harness.shared_servers import SharedServers
 from hubbub.domain.rules import HubConfiguration
 from hubbub.ports.clock import Clock
 from hubbub.server.settings import developer_settings, load
 from hubbub.server.wiring import Server
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def shared_servers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[SharedServers]:
+    servers = SharedServers(lambda: tmp_path_factory.mktemp("server"))
+    yield servers
+    await servers.stop()
+
+
 @pytest.fixture
-async def start_hub(tmp_path: Path) -> AsyncIterator[StartHub]:
-    """Starts servers: `await start_hub(open_hub(…), session__maxChannels=3)`. With `clock`, the
-    test decides what time it is."""
+async def start_hub(
+    shared_servers: SharedServers, start_server: StartHub
+) -> AsyncIterator[StartHub]:
+    """Gives the test hubs: `await start_hub(open_hub(…), session__maxChannels=3)`, on a server
+    that tests of the same module with the same settings use before and afterwards. With `clock`,
+    the test decides what time it is, on a server of its own. For tests about the server itself or
+    its files: `start_server`."""
+    async with AsyncExitStack() as leased:
+
+        async def start(
+            *hubs: HubConfiguration, clock: Clock | None = None, **overrides: object
+        ) -> RunningHub:
+            if clock is not None:
+                return await start_server(*hubs, clock=clock, **overrides)
+            hub = await shared_servers.lease(hubs, overrides)
+            leased.push_async_callback(shared_servers.give_back, hub)
+            return hub
+
+        yield start
+
+
+@pytest.fixture
+async def start_server(tmp_path: Path) -> AsyncIterator[StartHub]:
+    """Starts servers of the test's own, one after the other over the same folder: like
+    `start_hub`. With `clock`, the test decides what time it is."""
     running: list[RunningHub] = []
 
     async def start(

@@ -31,8 +31,8 @@ from hubbub.domain.notices import (
 )
 from hubbub.domain.permissions import ANONYMOUS, Identity, Level, Reader
 from hubbub.domain.requests import (
-    ChannelRequest,
     Subscribe,
+    SubscribeItem,
     TopicGet,
     TopicSubscribe,
 )
@@ -44,7 +44,8 @@ from hubbub.engine.hub import SessionState
 from hubbub.engine.push import followings
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.topics.waiting import WaitingGet
-from hubbub.engine.webhooks.push import Push, reader_of
+from hubbub.engine.webhooks.driven import DrivenWebhook, reader_of
+from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.storage.administration import Revocation
 from hubbub.protocols.json.codec import JsonCodec
 
@@ -53,7 +54,7 @@ pytestmark = pytest.mark.spec("SEC-03")
 CLUB = "club:news"
 LOUNGE = "lounge:news"
 PRIVATE = Rules(store=True)
-TRIED = {Session, WaitingGet, Push, followings.Follower, Watcher}
+TRIED = {Session, WaitingGet, DrivenWebhook, followings.Follower, Watcher}
 """The kinds of subscribers that lose access here. Who watches the dashboard follows no channel of a
 tenant, and loses everything with its token: test_logging_out_ends_what_is_watched."""
 
@@ -97,9 +98,9 @@ def test_every_kind_of_subscriber_is_tried() -> None:
 
 @pytest.mark.parametrize(("take_away", "code"), WAYS)
 async def test_sessions_streams_and_waiting_gets_end_with_the_refusal(
-    start_hub: StartHub, take_away: Any, code: str
+    start_server: StartHub, take_away: Any, code: str
 ) -> None:
-    hub = await start_hub(club_hub(), zeromq__endpoint=ANY_PORT)
+    hub = await start_server(club_hub(), zeromq__endpoint=ANY_PORT)
     token = hub.token("eve")
     topic = HttpTopic(hub, CLUB, token)
     for name in ("http", "zeromq", "socket"):
@@ -118,7 +119,7 @@ async def test_sessions_streams_and_waiting_gets_end_with_the_refusal(
         client = clients.make()
         await client.send("get", token, CLUB, json.dumps({"subscription": "zeromq", "wait": 20}))
         await socket.send(TopicGet(CLUB, "socket", wait_seconds=20, req_id=9))
-        waiting = hub.server.owner.durable.waiting
+        waiting = hub.server.subscriptions.waiting
         await until(lambda: waiting().get("acme") == 3)
 
         await take_away(hub)
@@ -208,10 +209,10 @@ async def test_peer_subscriptions_end_and_what_waits_for_an_adapter_is_not_sent(
     assert len(await hub.logged(sender=f"component:{CLUB}")) == 1
 
 
-async def test_webhooks_outlive_the_token_that_made_them(start_hub: StartHub) -> None:
+async def test_webhooks_outlive_the_token_that_made_them(start_server: StartHub) -> None:
     """They have a lease of their own."""
     clock = FakeClock()
-    hub = await start_hub(club_hub(), clock=clock)
+    hub = await start_server(club_hub(), clock=clock)
     async with Callbacks() as callbacks:
         order = {"channel": CLUB, "callback": callbacks.at()}
         headers = {"Authorization": f"Bearer {hub.token('eve', ttl=60)}"}
@@ -245,11 +246,11 @@ async def test_open_topics_that_somebody_decides_about_lose_their_strangers(
         assert (await light.subscribe(callbacks.port, "sports")).status == 200
         await hub.server.directory.changed("acme")
         node = hub.server.node
-        assert len(await node.webhooks.list(node.hub("acme"))) == 1
+        assert len(await node.feature(Webhooks).list(node.hub("acme"))) == 1
         await hub.server.directory.put("acme", "channel", "sports", ChannelSettings("decided"))
 
         async def gone() -> bool:
-            return not await node.webhooks.list(node.hub("acme"))
+            return not await node.feature(Webhooks).list(node.hub("acme"))
 
         await eventually(gone)
 
@@ -341,7 +342,7 @@ async def test_whoever_waits_at_another_node_is_refused_too(tmp_path: Path, owne
         receive(client, TopicSubscribe(topic, "mine", req_id=1))
         await client.next(TopicSubscribed)
         receive(client, TopicGet(topic, "mine", wait_seconds=60, req_id=2))
-        waiting = cluster.nodes[owner].owner.durable.waiting
+        waiting = cluster.nodes[owner].subscriptions.waiting
         await until(lambda: waiting().get("acme") == 1)
         await east.directory.put("acme", "rules", "default", PRIVATE)
         assert (await client.next(Failed)).error.code == "not_permitted"
@@ -358,7 +359,7 @@ async def test_a_replay_under_way_stops(tmp_path: Path) -> None:
         reader.drain = may_go_on.wait  # type: ignore[method-assign,assignment]
         reader.full = True
         await writer.next(Published)
-        receive(reader, Subscribe((ChannelRequest("news", serial=0),), req_id=1))
+        receive(reader, Subscribe((SubscribeItem("news", serial=0),), req_id=1))
         await reader.next(Subscribed)
         await alone.node.directory.put("acme", "rules", "default", PRIVATE)
         reader.full = False

@@ -139,15 +139,15 @@ async def test_what_failed_is_tried_at_once_by_the_new_adapter(start_hub: StartH
 
 
 async def test_an_adapter_that_cannot_be_made_after_a_restart_is_shown_and_its_queue_waits(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     await hub.peer("ann", ("mail", "hang"))
     sent = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
     await until(so(lambda: hub.box.attempts))
     key = hub.box.attempts[0].key
     await hub.hub.close()
-    hub = await comm_hub(start_hub, mail=memory(box="broken"))
+    hub = await comm_hub(start_server, mail=memory(box="broken"))
 
     async def is_tried() -> bool:
         return int((await status(hub, "mail"))["failed"]) >= 2
@@ -161,14 +161,14 @@ async def test_an_adapter_that_cannot_be_made_after_a_restart_is_shown_and_its_q
         "no adapter serves an address",
     )
     await hub.hub.close()
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     hub.box.gate.set()
     assert await hub.report(sent) == ("ACK", "")
     assert [each.key for each in hub.box.got] == [key]
 
 
-async def test_an_adapter_that_listens_is_replaced_on_the_same_port(start_hub: StartHub) -> None:
-    hub = await comm_hub(start_hub)
+async def test_an_adapter_that_listens_is_replaced_on_the_same_port(start_server: StartHub) -> None:
+    hub = await comm_hub(start_server)
     port = free_port()
 
     async def say(text: str) -> str:
@@ -260,9 +260,9 @@ class Stuck:
 
 
 async def test_an_adapter_that_never_begins_to_listen_is_refused_shown_and_holds_nothing_up(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await comm_hub(start_hub, mail=memory(), stuck=AdapterSettings("test-stuck"))
+    hub = await comm_hub(start_server, mail=memory(), stuck=AdapterSettings("test-stuck"))
     reply = await put(hub, "new", "test-stuck")
     assert (reply.status, "it took too long" in reply.message) == (400, True), reply.text
 
@@ -281,6 +281,7 @@ async def test_an_adapter_that_never_begins_to_listen_is_refused_shown_and_holds
         ("rest", {"url": "nats:pager"}, "`url` is no URL that begins with http://"),
         ("rest", {"url": "https://ann:s3cret@example.org"}, "holds a user or password"),
         ("rest", {"headers": {"X Key": "1"}}, "has the name 'X Key', which HTTP does not allow"),
+        ("rest-pull", {"url": "http://x"}, "`authorization` holds what HTTP does not allow"),
         ("feed", {"url": ""}, "`url` is no URL"),
         ("matrix", {"homeserver": "ftp://x"}, "`homeserver` is no URL"),
         ("folder", {"type": ""}, "$.type"),
@@ -292,7 +293,8 @@ async def test_settings_that_no_message_could_come_or_go_by_are_refused(
     start_hub: StartHub, kind: str, settings: dict[str, Any], says: str
 ) -> None:
     hub = await comm_hub(start_hub)
-    secrets = {"accessToken": "t"} if kind == "matrix" else {}
+    given = {"matrix": {"accessToken": "t"}, "rest-pull": {"authorization": "Bearer s3cret\u0142"}}
+    secrets = given.get(kind, {})
     reply = await put(hub, "new", kind, settings=settings, secrets=secrets)
     assert (reply.status, reply.code) == (422, "invalid_attribute"), reply.text
     assert says in reply.message
@@ -362,7 +364,7 @@ async def test_an_adapter_that_is_replaced_while_privacy_is_asked_sends_nothing_
     hub = await comm_hub(start_hub)
     await hub.peer("ann", ("mail", "a"))
     (communication,) = hub.hub.server.communication._hubs.values()
-    knowledge, gate, asked = communication.exchange.knowledge, asyncio.Event(), asyncio.Event()
+    knowledge, gate, asked = communication.dispatcher.knowledge, asyncio.Event(), asyncio.Event()
     peer = knowledge.peer
 
     async def slowly(name: str) -> Any:

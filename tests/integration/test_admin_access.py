@@ -170,12 +170,12 @@ async def test_a_request_whose_token_was_good_a_moment_ago_is_refused_after_its_
 
 
 @pytest.mark.spec("ADMIN-03")
-async def test_revocations_hold_after_a_restart(start_hub: StartHub) -> None:
-    hub = await start_hub()
+async def test_revocations_hold_after_a_restart(start_server: StartHub) -> None:
+    hub = await start_server()
     token = hub.token("ann")
     await admin_of(hub)("POST", f"{HUB}/revocations", {"kind": "user", "subject": "ann"})
     await hub.server.stop()
-    again = await start_hub()
+    again = await start_server()
     assert (await Caller(again, token)("GET", HISTORY)).code == "invalid_token"
 
 
@@ -215,8 +215,8 @@ async def test_a_session_that_proved_itself_later_can_be_revoked(hub: RunningHub
 
 
 @pytest.mark.spec("ADMIN-03")
-async def test_keys_rotate_while_older_tokens_hold(start_hub: StartHub, tmp_path: Path) -> None:
-    hub = await start_hub()
+async def test_keys_rotate_while_older_tokens_hold(start_server: StartHub, tmp_path: Path) -> None:
+    hub = await start_server()
     data = tmp_path / "data"
     old = hub.token("ann")
     old_admin = admin_of(hub)
@@ -239,9 +239,9 @@ async def test_keys_rotate_while_older_tokens_hold(start_hub: StartHub, tmp_path
 
 @pytest.mark.spec("ADMIN-03", "OPS-03")
 async def test_a_key_that_is_gone_ends_repeated_publishes_too(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start_hub()
+    hub = await start_server()
     caller = client_of(hub)
     for _ in range(3):
         assert (await caller("POST", HISTORY, {"n": 1})).status == 200
@@ -296,12 +296,13 @@ async def test_a_login_that_is_not_confirmed_gives_nothing(
 
 @pytest.mark.spec("ADMIN-03", "OPS-02")
 async def test_logins_are_limited_and_off_by_default(
-    start_hub: StartHub, hub: RunningHub, admin_url: tuple[AdminUrl, str]
+    start_server: StartHub, admin_url: tuple[AdminUrl, str]
 ) -> None:
+    hub = await start_server()
     assert (await Caller(hub, None)("POST", "/v1/admin/login", {})).code == "not_found"
     await hub.server.stop()
     _, url = admin_url
-    limited = await start_hub(admin__url=url, admin__loginsPerMinute=3)
+    limited = await start_server(admin__url=url, admin__loginsPerMinute=3)
     anyone = Caller(limited, None)
     replies = await asyncio.gather(*[anyone("POST", "/v1/admin/login", {}) for _ in range(6)])
     assert sorted(reply.status for reply in replies) == [200, 200, 200, 429, 429, 429]

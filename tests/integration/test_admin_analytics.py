@@ -23,8 +23,8 @@ def slot(hub: str, minutes: int, messages: int) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
-    running = await start_hub(open_hub(), open_hub("other"))
+async def hub(start_server: StartHub) -> RunningHub:
+    running = await start_server(open_hub(), open_hub("other"))
     folder = Path(running.server.settings.storage.path) / "warehouse"
     write_warehouse(
         folder,

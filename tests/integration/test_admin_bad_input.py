@@ -12,10 +12,12 @@ import pytest
 from harness.admin import HUB, Caller, admin_of
 from harness.admin_routes import BODIES, address
 from harness.running_hub import RunningHub, StartHub
-from hubbub.gateways.admin.routes import AnyRoute
 from hubbub.gateways.admin.table import ROUTES
+from hubbub.gateways.routes import Access, AnyRoute
 
-SERVED = [route for route in ROUTES if route.handler is not None]
+EVERY = [route for route in ROUTES if route.handler is not None]
+SERVED = [route for route in EVERY if route.access is not Access.HUB]
+STRICT = [route for route in EVERY if route.access is Access.HUB and not route.any_query]
 WITH_BODY = [route for route in SERVED if route.body is not None]
 ANY_BODY = (
     *("replaceDocument", "patchDocument"),  # see test_admin_documents.py
@@ -120,7 +122,19 @@ async def test_unknown_repeated_and_wrong_parameters_are_refused_by_name(
 
 @pytest.mark.spec("OPS-03")
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize("route", SERVED, ids=named)
+@pytest.mark.parametrize("route", STRICT, ids=named)
+async def test_parameters_that_a_path_of_the_hub_does_not_know_are_refused_by_name(
+    admin: Caller, route: AnyRoute
+) -> None:
+    body = BODIES.get(route.operation_id)
+    reply = await admin(route.method, address(route) + "?unheardOf=1", body)
+    assert (reply.status, reply.code) == (400, "malformed"), reply.text
+    assert "'unheardOf'" in reply.message
+
+
+@pytest.mark.spec("OPS-03")
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("route", EVERY, ids=named)
 async def test_methods_that_are_not_there_are_named_with_those_that_are(
     admin: Caller, route: AnyRoute
 ) -> None:

@@ -148,14 +148,15 @@ async def test_documents_of_other_tenants_are_out_of_reach(start_hub: StartHub) 
 async def test_the_audit_log_says_who_changed_a_document(hub: RunningHub) -> None:
     service = service_of(hub)
     await service("PUT", DOCUMENT, {"a": 1})
-    await service("PATCH", DOCUMENT, [])
+    await service("PATCH", DOCUMENT, [])  # changes nothing
+    await service("PATCH", DOCUMENT, [{"op": "add", "path": "/b", "value": 2}])
     await service("POST", f"{DOCUMENT}/restore", {"version": 1})
     await service("DELETE", DOCUMENT)
     entries = (await admin_of(hub)("GET", f"{HUB}/audit")).json["items"]
     noted = [(each["action"], each["name"], each["actor"]) for each in reversed(entries)]
     kinds = ("replace", "patch", "restore", "delete")
     assert noted == [(f"document.{kind}", "doc:a", "backend") for kind in kinds]
-    assert entries[1]["after"]["version"] == 2
+    assert entries[1]["after"]["version"] == 3
 
 
 @pytest.fixture

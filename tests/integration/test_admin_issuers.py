@@ -341,9 +341,9 @@ async def test_an_issuer_that_never_answers_keeps_nobody_else_waiting(
 
 @pytest.mark.spec("ADMIN-03")
 async def test_a_new_key_is_fetched_when_it_is_first_seen_but_not_all_the_time(
-    start_hub: StartHub, issuer: Issuer
+    start_server: StartHub, issuer: Issuer
 ) -> None:
-    hub = await closed_hub(start_hub, issuer)
+    hub = await closed_hub(start_server, issuer)
     issuers = hub.server.tokens._issuers
     assert issuers is not None
     clock = Skipping(issuers._clock)
@@ -365,9 +365,9 @@ async def test_a_new_key_is_fetched_when_it_is_first_seen_but_not_all_the_time(
 
 @pytest.mark.spec("ADMIN-03")
 async def test_known_keys_outlive_a_short_absence_of_their_issuer(
-    start_hub: StartHub, issuer: Issuer
+    start_server: StartHub, issuer: Issuer
 ) -> None:
-    hub = await closed_hub(start_hub, issuer)
+    hub = await closed_hub(start_server, issuer)
     issuers = hub.server.tokens._issuers
     assert issuers is not None
     clock = Skipping(issuers._clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
@@ -11,6 +12,7 @@ from harness.admin import HUB, Caller, admin_of, client_of, service_of
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Level
 from hubbub.domain.rules import Rules
+from hubbub.engine.administration import channel_list
 
 PRESENT = Rules(
     public=True, client_publish=True, allow_anonymous=True, presence=True, occupancy=True
@@ -156,8 +158,8 @@ async def test_a_session_is_ended_for_good_and_no_other(hub: RunningHub) -> None
 
 
 @pytest.mark.spec("ADMIN-01", "ADMIN-05")
-async def test_topology_and_counters_tell_what_goes_on(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(), open_hub("other"))
+async def test_topology_and_counters_tell_what_goes_on(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(), open_hub("other"))
     admin = admin_of(hub)
     for channels in (("a",), ("a", "b")):
         socket = await hub.socket()
@@ -283,6 +285,94 @@ async def test_live_channels_can_be_listed_alone(hub: RunningHub) -> None:
     ]
     live = (await service("GET", f"{HUB}/channels?live=true")).json["items"]
     assert [entry["channel"] for entry in live] == ["b", "c"]
+
+
+STORED = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
+
+
+@pytest.mark.spec("ADMIN-01", "UI-01")
+async def test_channels_that_hold_messages_are_listed_without_sessions(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(rules=STORED))
+    service = service_of(hub)
+    published = [("log:a", "one"), ("log:a", "three"), ("log:c", "x"), ("room:b", "yy")]
+    for channel, text in published:
+        item = {"channel": channel, "payload": {"text": text}, "extra": {"store": True}}
+        assert (await service("POST", f"{HUB}/messages", {"publishes": [item]})).status == 200
+    socket = await hub.socket()
+    await socket.subscribe("log:c", "log:d")
+    await service("PUT", f"{HUB}/channels/log:b/metadata", {"metadata": {"x": 1}})
+    for limit in (1, 2, 100):
+        rows = await service.all(f"{HUB}/channels", limit)
+        assert [(e["channel"], e["sessions"], e["stored"], e["storedBytes"]) for e in rows] == [
+            ("log:a", 0, 2, 8),
+            ("log:b", 0, 0, 0),
+            ("log:c", 1, 1, 1),
+            ("log:d", 1, 0, 0),
+            ("room:b", 0, 1, 2),
+        ]
+        assert [type(row["storedAt"]) for row in rows] == [int, type(None), int, type(None), int]
+        busiest = await service.all(f"{HUB}/channels?sort=-sessions", limit)
+        assert [row["channel"] for row in busiest] == ["log:d", "log:c", "room:b", "log:b", "log:a"]
+        logs = await service.all(f"{HUB}/channels?prefix=log:", limit)
+        assert [row["channel"] for row in logs] == ["log:a", "log:b", "log:c", "log:d"]
+        logs = await service.all(f"{HUB}/channels?prefix=log:&sort=-sessions", limit)
+        assert [row["channel"] for row in logs] == ["log:d", "log:c", "log:b", "log:a"]
+        assert [row["channel"] for row in await service.all(f"{HUB}/channels?q=b", limit)] == [
+            "log:b",
+            "room:b",
+        ]
+    (exact,) = (await service("GET", f"{HUB}/channels?prefix=room:b")).json["items"]
+    assert (exact["channel"], exact["stored"]) == ("room:b", 1)
+    live = (await service("GET", f"{HUB}/channels?live=true")).json["items"]
+    assert [(e["channel"], e["stored"]) for e in live] == [("log:c", 1), ("log:d", 0)]
+    for odd in ("a%00b", "%F3%A0%80%81", "5 x"):
+        for sort in ("name", "-sessions"):
+            found = await service("GET", f"{HUB}/channels?cursor={odd}&sort={sort}&prefix={odd}")
+            assert found.status == 200
+
+
+@pytest.mark.spec("ADMIN-01")
+async def test_a_search_of_stored_channels_goes_on_page_by_page(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel_list, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(channel_list, "_MOST_READS", 2)
+    hub = await start_hub(open_hub(rules=STORED))
+    service = service_of(hub)
+    extra = {"store": True}
+    for number in range(9):
+        item = {"channel": f"log:{number}", "payload": {"text": "x"}, "extra": extra}
+        await service("POST", f"{HUB}/messages", {"publishes": [item]})
+    await service("PUT", f"{HUB}/channels/log:80/metadata", {"metadata": {"x": 1}})
+    first = await service("GET", f"{HUB}/channels?q=8")
+    assert (first.json["items"], first.json["next"]) == ([], "log:3")
+    for sort, expected in (("name", ["log:8", "log:80"]), ("-sessions", ["log:80", "log:8"])):
+        found = await service.all(f"{HUB}/channels?q=8&sort={sort}", 5)
+        assert [row["channel"] for row in found] == expected
+
+
+@pytest.mark.spec("ADMIN-03")
+async def test_viewers_see_no_channels_of_documents(start_hub: StartHub) -> None:
+    """Nor do the cursors of pages name one."""
+    hub = await start_hub(open_hub(rules=STORED))
+    socket = await hub.socket()
+    await socket.subscribe("doc:live", "doc:other", "news", "alerts")
+    caller = Caller(hub, hub.token("vera", level=Level.VIEWER))
+    service = Caller(hub, hub.token(level=Level.SERVICE))
+    for sort in ("name", "-sessions"):
+        path, named = f"{HUB}/channels?sort={sort}", ""
+        everything = [row["channel"] for row in await service.all(path, 1)]
+        assert set(everything) == {"alerts", "doc:live", "doc:other", "news"}
+        seen, cursor = [], ""
+        while cursor is not None:
+            query = f"&limit=1&cursor={quote(cursor)}" if cursor else "&limit=1"
+            answer = await caller("GET", f"{path}{query}")
+            named += answer.text
+            seen += [row["channel"] for row in answer.json["items"]]
+            cursor = answer.json["next"]
+        assert seen == [each for each in everything if not each.startswith("doc:")]
+        assert "live" not in named
+        assert "other" not in named
 
 
 @pytest.mark.spec("ADMIN-01", "UI-01")

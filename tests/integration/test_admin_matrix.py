@@ -14,8 +14,8 @@ from harness.admin_routes import BODIES, address
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Level
 from hubbub.domain.rules import Rules
-from hubbub.gateways.admin.routes import Access, AnyRoute
 from hubbub.gateways.admin.table import ROUTES
+from hubbub.gateways.routes import Access, AnyRoute
 
 CALLERS = (
     "nobody",
@@ -95,11 +95,13 @@ async def test_each_level_reaches_what_it_may_and_no_more(
 
 NOT_FOR_VIEWERS = {
     "getChannelPresence",
+    "getCollective",
     "getDeadLetter",
     "getDocument",
     "getPeer",
     "listDeadDeliveries",
     "listDocumentChanges",
+    "listDocuments",
     "listNotifications",
     "listPeers",
     "listPushTokensOfUser",
@@ -122,6 +124,68 @@ def test_viewers_read_everything_but_what_people_sent_and_change_nothing() -> No
         if route.method == "GET" and route.access is not Access.CLIENT
     }
     assert every - reads == NOT_FOR_VIEWERS
+
+
+@pytest.mark.spec("ADMIN-03")
+async def test_no_answer_shows_viewers_the_query_of_an_address(
+    start_hub: StartHub,
+) -> None:
+    rules = Rules(store=True, public=True, client_publish=True)
+    hub = await start_hub(open_hub(rules=rules, callback_addresses="loopback"))
+    service = Caller(hub, token_of(hub, "service"))
+    secret = "http://127.0.0.1:9/in?key=sesame"
+    base = "/v1/admin/hubs/acme"
+    for method, path, body in (
+        ("POST", "/v1/hubs/acme/webhooks", {"channel": "news", "callback": secret}),
+        ("PUT", "callbacks/c", {"url": secret}),
+        ("PUT", "rpc-routes/r", {"method": "cart.*", "url": secret}),
+    ):
+        made = await service(method, path if path[0] == "/" else f"{base}/{path}", body)
+        assert made.status < 300, (path, made.text)
+    viewer = Caller(hub, token_of(hub, "viewer of this hub"))
+    seen = 0
+    for route in ADMINISTRATIVE:
+        if route.method == "GET" and "hub" in route.parameters:
+            seen += "key=sesame" in (await service("GET", address(route))).text
+            assert "key=sesame" not in (await viewer("GET", address(route))).text, (
+                route.operation_id
+            )
+    assert seen >= 3, "the service sees them"
+
+
+@pytest.mark.spec("ADMIN-03", "ADMIN-05")
+async def test_no_answer_names_documents_or_peers_to_viewers(start_hub: StartHub) -> None:
+    """Nor does a refusal tell whether a document exists."""
+    rules = Rules(store=True, public=True, client_publish=True)
+    hub = await start_hub(open_hub(rules=rules, commands=True))
+    service = Caller(hub, token_of(hub, "service"))
+    viewer = Caller(hub, token_of(hub, "viewer of this hub"))
+    base = "/v1/admin/hubs/acme"
+    session = await hub.socket(token=hub.token("ann"))
+    await session.subscribe("doc:merger", "news")
+    for path, body in (
+        ("/v1/hubs/acme/channels/doc:merger/document", {"a": 1}),
+        (f"{base}/channels/doc:merger/settings", {"rules": None}),
+        (f"{base}/collectives/board", {"members": ["mallory"]}),
+        (f"{base}/peers/mallory", {"addresses": []}),
+    ):
+        made = await service("PUT", path, body)
+        assert made.status < 300, (path, made.text)
+    session_id = (await service("GET", f"{base}/sessions")).json["items"][0]["sessionID"]
+    routes = [each for each in ADMINISTRATIVE if each.method == "GET" and "hub" in each.parameters]
+    paths = [address(route).replace("unknown", session_id) for route in routes]
+    by_service = [await named_at(service, path) for path in paths]
+    assert sum(by_service) >= 5, "a service sees them"
+    assert not [path for path in paths if await named_at(viewer, path)]
+    for question in ("channels/doc:{}", "channels/doc:{}/settings", "sessions?channel=doc:{}"):
+        for name in ("merger", "unknown"):
+            asked = await viewer("GET", f"{base}/{question.format(name)}")
+            assert (asked.status, asked.code) == (403, "not_permitted"), question
+
+
+async def named_at(caller: Caller, path: str) -> bool:
+    text = (await caller("GET", path)).text
+    return "merger" in text or "mallory" in text
 
 
 @pytest.mark.spec("ADMIN-03", "OPS-02")
@@ -196,8 +260,8 @@ async def test_what_is_open_to_anyone_gives_nothing_away(hub: RunningHub, route:
 
 
 @pytest.mark.spec("ADMIN-03")
-async def test_expired_and_foreign_tokens_are_refused_everywhere(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(), open_hub("other"))
+async def test_expired_and_foreign_tokens_are_refused_everywhere(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(), open_hub("other"))
     expired = hub.token("ann", hub="*", level=Level.ADMIN, ttl=0.5)
     hub.server.tokens._clock = _Later(hub.server.tokens._clock)
     for route in ADMINISTRATIVE:

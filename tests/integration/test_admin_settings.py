@@ -14,7 +14,7 @@ from hubbub.domain.rules import ChannelSettings, HubSettings, Rules, Setting
 from hubbub.domain.stored_settings import encode_setting
 from hubbub.engine.limits import EngineLimits
 from hubbub.ports.storage.settings import SettingsEntry
-from hubbub.server import wiring
+from hubbub.server import foundation, limits
 from hubbub.server.settings import Settings
 
 PRIVATE = {"allowAnonymous": False}
@@ -294,14 +294,14 @@ async def test_presence_can_be_switched_on_for_those_who_are_there(hub: RunningH
 
 
 @pytest.mark.spec("ADMIN-01", "OPS-03")
-async def test_changes_survive_a_restart(start_hub: StartHub) -> None:
-    hub = await start_hub()
+async def test_changes_survive_a_restart(start_server: StartHub) -> None:
+    hub = await start_server()
     admin = admin_of(hub)
     await admin("POST", "/v1/admin/hubs", {"hub": "shop", "settings": PRIVATE})
     await admin("PUT", "/v1/admin/hubs/shop/rules/r", {"store": True})
     await admin("PUT", "/v1/admin/hubs/shop/channels/c/metadata", {"metadata": {"a": 1}})
     await hub.server.stop()
-    again = await start_hub()
+    again = await start_server()
     admin = admin_of(again)
     rules = await admin("GET", "/v1/admin/hubs/shop/rules/r")
     assert rules.json["store"] is True
@@ -349,16 +349,16 @@ async def test_a_change_that_nobody_told_of_is_found_by_reading_again(
 
 @pytest.mark.spec("ADMIN-04")
 async def test_settings_are_read_again_from_time_to_time(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert EngineLimits().settings_reread_seconds == 60
-    made = wiring.engine_limits
+    made = limits.engine_limits
 
     def impatient(settings: Settings) -> EngineLimits:
         return msgspec.structs.replace(made(settings), settings_reread_seconds=0.05)
 
-    monkeypatch.setattr(wiring, "engine_limits", impatient)
-    hub = await start_hub()
+    monkeypatch.setattr(foundation, "engine_limits", impatient)
+    hub = await start_server()
     socket = await hub.socket(token=hub.token("ann"))
     await socket.subscribe("room:1")
     closed = SettingsEntry("rules", "acme", "default", encode_setting(Rules()))

@@ -215,9 +215,9 @@ def misbehaving(provider: AuthProviderServer) -> dict[str, tuple[Any, str]]:
 
 @pytest.mark.spec("LIVE-06", "OPS-03")
 async def test_a_provider_that_misbehaves_is_a_clear_failure_never_a_hang_never_access(
-    start_hub: StartHub, provider: AuthProviderServer
+    start_server: StartHub, provider: AuthProviderServer
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         hub_with(provider.url, timeout=0.3, allow_anonymous=True), session__messagesPerSecond=0
     )
     for behaviour, (answer, code) in misbehaving(provider).items():
@@ -266,7 +266,7 @@ async def test_a_hub_without_provider_takes_no_credentials(hub: RunningHub) -> N
 
 @pytest.mark.spec("LIVE-06", "OPS-03")
 async def test_a_provider_that_hangs_for_one_client_hinders_no_other(
-    start_hub: StartHub, provider: AuthProviderServer
+    start_server: StartHub, provider: AuthProviderServer
 ) -> None:
     async def hang_for_mallory(request: web.Request) -> web.StreamResponse:
         if b"mallory" in provider.requests[-1][1]:
@@ -274,7 +274,7 @@ async def test_a_provider_that_hangs_for_one_client_hinders_no_other(
         return web.json_response(ANN)
 
     provider.answer = hang_for_mallory
-    hub = await start_hub(hub_with(provider.url, timeout=2))
+    hub = await start_server(hub_with(provider.url, timeout=2))
     waiting = [await hub.socket() for _ in range(20)]
     for socket in waiting:
         await socket.send("Auth", credentials={"text": "mallory"})
@@ -346,9 +346,9 @@ async def test_no_wrong_token_is_accepted_anywhere(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("LIVE-06")
-async def test_an_expired_token_is_refused_at_connect_and_by_http(start_hub: StartHub) -> None:
+async def test_an_expired_token_is_refused_at_connect_and_by_http(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock)
+    hub = await start_server(clock=clock)
     token = hub.token(ttl=30)
     assert await code_of(hub, token) == (None, 200)
     clock.advance(31)

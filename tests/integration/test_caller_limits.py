@@ -124,10 +124,10 @@ DOORS: dict[str, Callable[[RunningHub], Awaitable[Outcome]]] = {
 
 @pytest.mark.parametrize("door", DOORS)
 async def test_guessing_is_stopped_after_a_few_at_every_door(
-    start_hub: StartHub, door: str
+    start_server: StartHub, door: str
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(rules=STORED), clock=clock, **STRICT)
+    hub = await start_server(open_hub(rules=STORED), clock=clock, **STRICT)
     if door.startswith("topic key"):
         registered = hub.http.put(
             "/v1/hubs/acme/hub/register?key=true",
@@ -155,9 +155,9 @@ async def status(hub: RunningHub, token: str | None = None, *, of: str = "acme")
 
 
 async def test_a_token_that_was_right_before_works_on_beside_someone_who_guesses(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(), open_hub("other"), **STRICT)
+    hub = await start_server(open_hub(), open_hub("other"), **STRICT)
     known, new = hub.token("ann"), hub.token("bob")
     assert await status(hub, known) == 200
     assert [await status(hub, wrong_token()) for _ in range(GUESSES + 1)] == [401] * GUESSES + [429]
@@ -168,10 +168,10 @@ async def test_a_token_that_was_right_before_works_on_beside_someone_who_guesses
 
 
 async def test_tokens_that_are_genuine_but_have_expired_are_no_guesses(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(), clock=clock, **STRICT)
+    hub = await start_server(open_hub(), clock=clock, **STRICT)
     expired = [hub.token(f"user{n}", ttl=1) for n in range(3 * GUESSES)]
     clock.advance(2)
     assert {await status(hub, token) for token in expired} == {401}
@@ -179,17 +179,17 @@ async def test_tokens_that_are_genuine_but_have_expired_are_no_guesses(
 
 
 async def test_an_address_guesses_at_all_hubs_together_three_times_as_much(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     names = [f"hub{n}" for n in range(4)]
-    hub = await start_hub(*(open_hub(name) for name in names), **STRICT)
+    hub = await start_server(*(open_hub(name) for name in names), **STRICT)
     statuses = [await status(hub, wrong_token(), of=name) for name in names for _ in range(GUESSES)]
     assert statuses == [401] * 3 * GUESSES + [429] * GUESSES
 
 
-async def test_an_anonymous_publisher_has_the_pace_of_a_session(start_hub: StartHub) -> None:
+async def test_an_anonymous_publisher_has_the_pace_of_a_session(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(), clock=clock, limits__anonymousPerSecond=5)
+    hub = await start_server(open_hub(), clock=clock, limits__anonymousPerSecond=5)
     assert [await status(hub) for _ in range(12)] == [200] * 10 + [429] * 2
     path = "/v1/hubs/acme/messages"
     batch = {"publishes": [{"channel": "a", "payload": {"json": 1}}] * 5}
@@ -207,9 +207,9 @@ async def test_an_anonymous_publisher_has_the_pace_of_a_session(start_hub: Start
 
 
 async def test_identities_have_a_pace_each_and_services_one_of_their_own(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(), clock=FakeClock(), limits__clientPerSecond=3, limits__servicePerSecond=6
     )
     for token, most in (
@@ -220,8 +220,8 @@ async def test_identities_have_a_pace_each_and_services_one_of_their_own(
         assert [await status(hub, token) for _ in range(most + 1)] == [200] * most + [429]
 
 
-async def test_a_caller_does_not_multiply_its_pace_by_many_sessions(start_hub: StartHub) -> None:
-    hub = await start_hub(
+async def test_a_caller_does_not_multiply_its_pace_by_many_sessions(start_server: StartHub) -> None:
+    hub = await start_server(
         open_hub(),
         clock=FakeClock(),
         limits__anonymousPerSecond=1,
@@ -237,8 +237,8 @@ async def test_a_caller_does_not_multiply_its_pace_by_many_sessions(start_hub: S
     assert results[-1]["error"]["retryAfter"] == pytest.approx(0.1)
 
 
-async def test_an_address_opens_so_many_connections_a_second(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(), clock=FakeClock(), limits__connectionsPerSecond=1)
+async def test_an_address_opens_so_many_connections_a_second(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(), clock=FakeClock(), limits__connectionsPerSecond=1)
     for _ in range(9):
         await hub.socket()
     path = "/v1/hubs/acme/events?channel=a"
@@ -249,9 +249,9 @@ async def test_an_address_opens_so_many_connections_a_second(start_hub: StartHub
 
 
 async def test_addresses_are_those_that_trusted_proxies_tell_and_ipv6_counts_by_network(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(),
         clock=FakeClock(),
         limits__anonymousPerSecond=1,
@@ -271,9 +271,9 @@ async def test_addresses_are_those_that_trusted_proxies_tell_and_ipv6_counts_by_
 
 
 async def test_what_is_shipped_stops_a_burst_and_zero_switches_a_limit_off(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    shipped = await start_hub(
+    shipped = await start_server(
         open_hub(rules=Rules(public=True)),
         limits__failedCredentialsPerMinute=30,
         storage__path=str(tmp_path / "shipped"),
@@ -281,7 +281,7 @@ async def test_what_is_shipped_stops_a_burst_and_zero_switches_a_limit_off(
     statuses = [await status(shipped, wrong_token()) for _ in range(100)]
     assert statuses[:30] == [401] * 30
     assert statuses.count(401) < 35
-    off = await start_hub(open_hub(rules=Rules(public=True)))
+    off = await start_server(open_hub(rules=Rules(public=True)))
     assert set(NO_LIMITS.values()) == {0}
     assert {await status(off, wrong_token()) for _ in range(100)} == {401}
 

@@ -16,9 +16,9 @@ KEPT = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
 
 @pytest.mark.spec("LIVE-08")
 async def test_subscribing_in_a_batch_lists_what_worked_and_why_the_rest_did_not(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(namespaces={"private": Rules()}), session__maxChannels=3)
+    hub = await start_server(open_hub(namespaces={"private": Rules()}), session__maxChannels=3)
     socket = await hub.socket()
     await socket.send(
         "Subscribe",
@@ -96,9 +96,13 @@ async def test_a_batch_of_publishes_is_acknowledged_once_in_order_and_where_aske
 
 
 @pytest.mark.spec("LIVE-09")
-async def test_a_channel_comes_with_its_first_use_and_goes_when_idle(start_hub: StartHub) -> None:
+async def test_a_channel_comes_with_its_first_use_and_goes_when_idle(
+    start_server: StartHub,
+) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(namespaces={"kept": KEPT}), clock=clock, channel__idleTimeout=10)
+    hub = await start_server(
+        open_hub(namespaces={"kept": KEPT}), clock=clock, channel__idleTimeout=10
+    )
     owner = hub.server.owner
     assert owner.channels.count("acme") == 0
     socket = await hub.socket()
@@ -140,16 +144,16 @@ async def test_a_channel_that_is_loading_lets_publishers_wait_not_fail(start_hub
 
 @pytest.mark.spec("LIVE-09")
 async def test_a_hub_comes_into_being_by_use_only_where_that_is_allowed(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    closed = await start_hub()
+    closed = await start_server()
     headers = {"Authorization": f"Bearer {closed.token(hub='unheard-of')}"}
     socket = await closed.raw_socket("unheard-of", additional_headers=headers)
     assert (await socket.expect("Disconnect"))["code"] == "hub_not_found"
     await closed.close()
 
-    hub = await start_hub(clock=clock, engine__allowDynamicHubs=True, hub__closeTimeout=10)
+    hub = await start_server(clock=clock, engine__allowDynamicHubs=True, hub__closeTimeout=10)
     token = hub.token("ann", "fresh")
     socket = await hub.socket("fresh", token=token)
     node = hub.server.node
@@ -168,10 +172,10 @@ async def test_a_hub_comes_into_being_by_use_only_where_that_is_allowed(
 
 
 @pytest.mark.spec("LIVE-09", "OPS-03")
-async def test_hubs_that_were_only_asked_for_leave_nothing_behind(start_hub: StartHub) -> None:
+async def test_hubs_that_were_only_asked_for_leave_nothing_behind(start_server: StartHub) -> None:
     """Names are free to guess: each one must not cost memory for ever."""
     clock = FakeClock()
-    hub = await start_hub(clock=clock, engine__allowDynamicHubs=True, hub__closeTimeout=10)
+    hub = await start_server(clock=clock, engine__allowDynamicHubs=True, hub__closeTimeout=10)
     for number in range(50):
         async with hub.http.get(f"/v1/hubs/guess{number}/channels/a/messages") as answer:
             assert answer.status == 401
@@ -184,10 +188,10 @@ async def test_hubs_that_were_only_asked_for_leave_nothing_behind(start_hub: Sta
 
 
 @pytest.mark.spec("LIVE-09", "LIVE-16")
-async def test_a_quota_of_channels_counts_those_in_use(start_hub: StartHub) -> None:
+async def test_a_quota_of_channels_counts_those_in_use(start_server: StartHub) -> None:
     clock = FakeClock()
     limited = open_hub(quotas=Quotas(channels=2))
-    hub = await start_hub(limited, open_hub("other"), clock=clock, channel__idleTimeout=10)
+    hub = await start_server(limited, open_hub("other"), clock=clock, channel__idleTimeout=10)
     socket = await hub.socket()
     answer = await socket.subscribe("a", "b", "c")
     assert answer["subscribedChannels"] == ["a", "b"]

@@ -165,8 +165,8 @@ async def test_presence_and_who_comes_and_goes(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("UI-03", "LIVE-06")
-async def test_a_token_opens_what_it_grants(start_hub: StartHub, tmp_path: Path) -> None:
-    hub = await start_hub(open_hub(rules=CLOSED))
+async def test_a_token_opens_what_it_grants(start_server: StartHub, tmp_path: Path) -> None:
+    hub = await start_server(open_hub(rules=CLOSED))
     options = ("--hub", "acme", "--user", "ann", "--grant", "room:*=ps", "--ttl", "15m")
     made = await hubbub("token", *options, folder=tmp_path)
     assert made.code == 0

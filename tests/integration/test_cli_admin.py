@@ -110,6 +110,27 @@ async def test_namespaces_and_what_uses_rules(run: Run) -> None:
     assert empty.err == "the hub 'acme' has no namespaces\n"
 
 
+async def test_channels_with_messages_are_listed(start_hub: StartHub) -> None:
+    hub = await start_hub(open_hub(rules=STORED))
+    options = at(hub, hub.token("root", hub="*", level=Level.ADMIN))
+    assert (await invoke("publish", "log:a", "hello", "--store", **options)).code == 0
+    listed = (await invoke("channels", "list", **options)).out.splitlines()
+    assert listed[0].split() == [
+        "CHANNEL",
+        "SESSIONS",
+        "STORED",
+        "BYTES",
+        "LAST",
+        "STORED",
+        "RULES",
+        "OF",
+        "ITS",
+        "OWN",
+        "METADATA",
+    ]
+    assert listed[1].split()[:4] == ["log:a", "0", "1", "5"]
+
+
 async def test_channels_in_use_and_with_settings(hub: RunningHub, run: Run) -> None:
     socket = await hub.socket()
     await socket.subscribe("room:a/b ü", "room")
@@ -207,23 +228,28 @@ async def test_long_lists_are_read_to_their_end(run: Run, monkeypatch: pytest.Mo
 
 async def test_a_change_never_undoes_that_of_another(hub: RunningHub, run: Run) -> None:
     token = admin_of(hub).token or ""
-    path = ("hubs", "acme", "rules", "r")
+    path = {"hub": "acme", "rules": "r"}
     await run("rules", "set", "r", "store=on")
     with closing(admin_client.AdminClient(hub.address, token)) as admin:
-        before = await asyncio.to_thread(admin.find, *path)
+        before = await asyncio.to_thread(admin.find, "getRules", path)
         await run("rules", "set", "r", "public=on")
         with pytest.raises(admin_client.Refused) as refused:
-            await asyncio.to_thread(admin.put, *path, body={"retain": True}, over=before)
+            await asyncio.to_thread(
+                admin.call, "putRules", path, body={"retain": True}, over=before
+            )
         assert refused.value.reason == "version_mismatch"
         with pytest.raises(admin_client.Refused):
-            await asyncio.to_thread(admin.put, *path, body={"retain": True}, new=True)
+            await asyncio.to_thread(admin.call, "putRules", path, body={"retain": True}, new=True)
     assert (await answer(run, "rules", "show", "r"))["public"]
 
 
 # -- tokens ---------------------------------------------------------------------------------------
 
 
-async def test_where_the_keys_are_no_token_is_needed(hub: RunningHub, tmp_path: Path) -> None:
+async def test_where_the_keys_are_no_token_is_needed(
+    start_server: StartHub, tmp_path: Path
+) -> None:
+    hub = await start_server()
     data = str(tmp_path / "data")
     made = await invoke("hubs", "create", "shop", "--data", data, **at(hub))
     assert (made.code, made.err) == (0, "")
@@ -234,6 +260,30 @@ async def test_where_the_keys_are_no_token_is_needed(hub: RunningHub, tmp_path: 
     entry = audit.json["items"][0]
     assert (entry["action"], entry["level"]) == ("hub.put", "admin")
     assert entry["actor"]
+
+
+@pytest.mark.spec("OPS-03")
+async def test_a_command_that_names_a_data_folder_talks_to_its_server_alone(
+    start_server: StartHub, tmp_path: Path
+) -> None:
+    """Whatever server listens at the usual address or at that of the environment."""
+    one = await start_server(open_hub(), storage__path=str(tmp_path / "one"))
+    other = await start_server(open_hub(), storage__path=str(tmp_path / "other"))
+    elsewhere = at(one, admin_of(one).token)
+    data = ("--data", str(tmp_path / "other"))
+    made = await invoke("hubs", "create", "shop", *data, **elsewhere)
+    assert (made.code, made.err) == (0, "")
+    assert "shop" in other.server.directory
+    assert "shop" not in one.server.directory
+    config = tmp_path / "hubbub.yaml"
+    config.write_text(f"storage: {{path: {tmp_path / 'other'}}}\n")
+    listed = await invoke("hubs", "list", "--config", str(config), HUBBUB_URL=None)
+    assert "shop" in listed.out, listed.err
+    await other.server.stop()
+    restore = ("restore", str(tmp_path / "archive.tar.gz"), "--hub", "acme", "--yes")
+    stopped = await invoke(*restore, *data, **elsewhere)
+    assert stopped.code == 2
+    assert f"no server runs with the data folder {tmp_path / 'other'}" in stopped.err
 
 
 async def test_keys_are_never_made_nor_offered_to_strangers(tmp_path: Path) -> None:
@@ -452,9 +502,9 @@ EMPTY = (
 
 @pytest.mark.spec("UI-03")
 async def test_every_empty_list_says_in_words_that_it_is_empty(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start_hub(open_hub(rules=msgspec.structs.replace(STORED, presence=True)))
+    hub = await start_server(open_hub(rules=msgspec.structs.replace(STORED, presence=True)))
     await HttpTopic(hub, "room", hub.token("ann")).subscribe("default")
     admin = hub.token("root", "*", Level.ADMIN)
     (tmp_path / "j").mkdir()

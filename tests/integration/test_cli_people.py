@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.admin import HUB, service_of
 from harness.command import Ended
 from harness.invoking import at, invoke, lines
 from harness.receivers import Receiver
@@ -94,6 +97,60 @@ async def test_dead_deliveries_are_listed_replayed_and_discarded_on_the_command_
         assert await lines(run, "peers", "dead") == []
 
 
+@pytest.mark.spec("COMM-06", "COMM-09", "COMM-12")
+async def test_what_the_admin_api_knows_of_peers_is_set_on_the_command_line(
+    start_hub: StartHub,
+) -> None:
+    run = Commands(await start_hub(a_hub()))
+    deny = {"effect": "deny", "types": ["ALARM"]}
+    several = '["ftp", "ftp.example.org", "/in"]'
+    await run.well("peers", "set", "ann", "pager:one", several, "--privacy", json.dumps(deny))
+    ann = await shown(run, "peers", "show", "ann")
+    assert [each["parameters"] for each in ann["addresses"]] == [
+        ["one"],
+        ["ftp.example.org", "/in"],
+    ]
+    assert ann["privacy"][0].items() >= deny.items()
+    await run.well("peers", "set", "ann", "pager:one", "--no-privacy")
+    assert (await shown(run, "peers", "show", "ann"))["privacy"] == []
+    assert (await run("peers", "set", "ann", "[1]")).code == 2
+    assert (await run("peers", "set", "ann", "--privacy", "{")).code == 2
+
+    url = "http://127.0.0.1:9/"
+    await run.well("callbacks", "set", "crm", "--callback-url", url, "--roles", "peerInfo")
+    (listed,) = await lines(run, "callbacks", "list")
+    assert (listed["name"], listed["value"]["roles"]) == ("crm", ["peerInfo"])
+    headers = '{"Authorization": "x"}'
+    await run.well("callbacks", "set", "crm", "--headers", headers)
+    kept = await shown(run, "callbacks", "show", "crm")
+    assert (kept["url"], kept["headers"]) == (url, {"Authorization": "(hidden)"})
+    assert await run.well("callbacks", "delete", "crm", "--yes") == "deleted crm\n"
+    assert "has no callbacks" in (await run("callbacks", "list")).err
+
+    info = ("--type", "BUILD", "--subtype", "RESULT")
+    await run.well("message-info", "set", "build", *info, "--purpose", "how a build ended")
+    about = await shown(run, "message-info", "about", *info)
+    assert about["purpose"] == "how a build ended"
+
+    pulled = ("rest-pull", f"url={url}next", "--every", "60", "--awaits", "m1")
+    await run.well("adapters", "set", "inbox", *pulled)
+    assert (await shown(run, "adapters", "show", "inbox"))["awaits"] == "m1"
+
+
+async def test_headers_go_along_with_a_message(start_hub: StartHub) -> None:
+    hub = await start_hub(a_hub())
+    run = Commands(hub)
+    headers = ("--header", "ticket=7", "--header", "team=ops")
+    await run.well("send", "x", "--to", "ann", "--from", "ci", *headers)
+    (logged,) = await lines(run, "admin", "query-messages", "--receiver", "ann")
+    assert logged["message"]["headers"] == {"ticket": "7", "team": "ops"}
+    assert (await run("send", "x", "--to", "ann", "--from", "ci", "--header", "ticket")).code == 1
+
+
+async def shown(run: Commands, *arguments: str) -> Any:
+    return json.loads(await run.well(*arguments, "--json"))
+
+
 async def test_who_sends_without_a_token_is_advised_of_one_that_may(start_hub: StartHub) -> None:
     refused = await invoke("send", "x", "--to", "ann", **at(await start_hub()))
     assert refused.code == 1
@@ -135,8 +192,8 @@ async def test_users_send_in_their_own_name_and_follow_channels_by_their_own_tok
     assert logged["message"]["sender"] == "ann"
 
 
-async def test_peers_are_imported_from_a_table(start_hub: StartHub, tmp_path: Path) -> None:
-    run = Commands(await start_hub(a_hub()))
+async def test_peers_are_imported_from_a_table(start_server: StartHub, tmp_path: Path) -> None:
+    run = Commands(await start_server(a_hub()))
     file = tmp_path / "peers.csv"
     rows = [f"p{number},,p{number}@example.org; p{number}@example.com" for number in range(2500)]
     file.write_text("\n".join(["peer,policy,email", *rows, "ann,PREFERRED,", ""]))
@@ -146,6 +203,51 @@ async def test_peers_are_imported_from_a_table(start_hub: StartHub, tmp_path: Pa
     assert listed["ann"] == {"addresses": [], "policy": "PREFERRED", "privacy": []}
     addresses = [each["parameters"] for each in listed["p7"]["addresses"]]
     assert addresses == [["p7@example.org"], ["p7@example.com"]]
+
+
+async def test_what_the_commands_do_not_know_stays_as_it_was(
+    start_server: StartHub, tmp_path: Path
+) -> None:
+    hub = await start_server(a_hub())
+    run, service = Commands(hub), service_of(hub)
+
+    async def put(path: str, body: dict[str, object]) -> None:
+        reply = await service("PUT", f"{HUB}/{path}", body)
+        assert reply.status < 300, reply.text
+
+    async def value(path: str) -> dict[str, Any]:
+        found: dict[str, Any] = (await service("GET", f"{HUB}/{path}")).json
+        return found
+
+    await put("peers/ann", {"privacy": [{"effect": "deny", "senders": ["spam"]}], "addresses": []})
+    privacy = (await value("peers/ann"))["privacy"]
+    assert privacy
+    await run.well("peers", "set", "ann", "pager:one", "--policy", "PREFERRED")
+    assert (await value("peers/ann"))["privacy"] == privacy
+    file = tmp_path / "peers.csv"
+    file.write_text("peer,pager\nann,two\nbob,three\n")
+    await run.well("peers", "import", str(file))
+    ann = await value("peers/ann")
+    assert (ann["privacy"], ann["addresses"][0]["parameters"]) == (privacy, ["two"])
+    assert (await value("peers/bob"))["privacy"] == []
+    await run.well("peers", "set", "ann", "pager:four")
+    assert (await value("peers/ann"))["policy"] == ann["policy"] == "PREFERRED"
+    await run.well("collectives", "set", "ops", "ann", "--policy", "TO_ANY")
+    await run.well("collectives", "set", "ops", "bob")
+    assert await value("collectives/ops") == {"members": ["bob"], "policy": "TO_ANY"}
+
+    more = {"maxParallel": 3, "maxPerLook": 7, "transient": True, "deleteIfSuccessful": True}
+    url = {"url": "http://127.0.0.1:9/next"}
+    pulled = {"kind": "rest-pull", "settings": url, "intervalMs": 3_600_000, "awaits": "m1"}
+    await put("adapters/inbox", {**pulled, **more, "secrets": {"authorization": "x"}})
+    await run.well("adapters", "set", "inbox", "rest-pull", f"url={url['url']}", "--every", "60")
+    kept = await value("adapters/inbox")
+    assert {**more, "awaits": "m1"}.items() <= kept.items()
+    assert (kept["intervalMs"], kept["secrets"]) == (60_000, {})
+    await run.well("adapters", "set", "inbox", "rest-pull", f"url={url['url']}")
+    assert (await value("adapters/inbox"))["awaits"] == ""
+    await run.well("adapters", "set", "inbox", "rest")
+    assert (await value("adapters/inbox"))["maxParallel"] == 30, "of another kind nothing stays"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +262,9 @@ async def test_peers_are_imported_from_a_table(start_hub: StartHub, tmp_path: Pa
     ],
 )
 async def test_a_table_that_cannot_be_read_is_refused_by_line(
-    start_hub: StartHub, tmp_path: Path, text: str | bytes, problem: str
+    start_server: StartHub, tmp_path: Path, text: str | bytes, problem: str
 ) -> None:
-    run = Commands(await start_hub(a_hub()))
+    run = Commands(await start_server(a_hub()))
     (tmp_path / "peers.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     ended = await run("peers", "import", str(tmp_path / "peers.csv"))
     assert ended.code != 0

@@ -63,8 +63,8 @@ async def test_devices_and_followings_and_what_reaches_them(start_hub: StartHub)
         assert (gone.code, "no such push token" in gone.err) == (1, True)
 
 
-async def test_keys_and_accounts(start_hub: StartHub, tmp_path: Path) -> None:
-    hub = await start_hub(push_hub())
+async def test_keys_and_accounts(start_server: StartHub, tmp_path: Path) -> None:
+    hub = await start_server(push_hub())
     run = Commands(hub, "push")
     key = (await run("rotate-key")).out.strip()
     account = tmp_path / "account.json"

@@ -92,7 +92,7 @@ def check(shares: list[float], between: int) -> None:
 
 
 async def test_jobs_of_the_journal_tell_how_far_they_are(
-    start_hub: StartHub, tmp_path: Path, told: Told
+    start_server: StartHub, tmp_path: Path, told: Told
 ) -> None:
     journal = ("--journal", str(tmp_path / "j"))
     file = log(tmp_path / "log.csv", 3000)
@@ -108,7 +108,7 @@ async def test_jobs_of_the_journal_tell_how_far_they_are(
     ended = await invoke("journal", "compact", *journal)
     assert ended.code == 0, ended.err
     check(told.shares["compacting"], 0)
-    hub = await start_hub(open_hub("demo", rules=STORED))
+    hub = await start_server(open_hub("demo", rules=STORED))
     arguments = ("--hub", "demo", "--channel", "chat", "--into", "copy")
     ended = await invoke("journal", "replay", *arguments, *journal, **at(hub, name="demo"))
     assert ended.code == 0, ended.err

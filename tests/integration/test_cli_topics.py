@@ -137,8 +137,8 @@ async def test_an_outbox_keeps_what_the_hub_could_not_take(hub: RunningHub, tmp_
     ]
 
 
-async def test_what_is_wrong_is_said_in_one_line(start_hub: StartHub, tmp_path: Path) -> None:
-    hub = await start_hub(open_hub(rules=Rules(store=True)))
+async def test_what_is_wrong_is_said_in_one_line(start_server: StartHub, tmp_path: Path) -> None:
+    hub = await start_server(open_hub(rules=Rules(store=True)))
     env = at(hub)
     for arguments, code, text in (
         (("put", "orders", "x"), 1, "permission"),

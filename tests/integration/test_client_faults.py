@@ -29,6 +29,7 @@ from hubbub.domain.errors import (
     RestoreFailed,
     SessionReplaced,
     StoreUnavailable,
+    VersionMismatch,
 )
 
 QUICK = Options(backoff_first=0.01, backoff_longest=0.02, request_timeout=5)
@@ -269,3 +270,30 @@ async def test_cancelling_a_reader_leaves_the_subscription_in_order() -> None:
                 await asyncio.wait_for(anext(subscription), 0.001)
         await visitor.say(message(1), message(2))
         assert await serials(subscription, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("refusal", [None, VersionMismatch("changed since")])
+async def test_only_a_change_that_was_surely_not_stored_leaves_its_number_to_the_next(
+    refusal: VersionMismatch | None,
+) -> None:
+    """A cancelled change may be stored: the next one is the first of another producer."""
+    async with scripted_hub() as hub, connect(hub.url, options=QUICK) as client:
+        visitor = await hub.visitor()
+        document = client.document("doc:plan")
+
+        async def change() -> tuple[asyncio.Task[object], requests.ChangeDocument]:
+            task = asyncio.ensure_future(document.patch({"op": "add", "path": "/a", "value": 1}))
+            return task, await visitor.expect(requests.ChangeDocument)
+
+        task, first = await change()
+        if refusal is None:
+            task.cancel()
+        else:
+            await visitor.say(notices.Failed(refusal, first.req_id or 0))
+        await asyncio.gather(task, return_exceptions=True)
+        task, second = await change()
+        task.cancel()
+        assert first.producer is not None
+        assert second.producer is not None
+        assert (second.producer == first.producer) is (refusal is not None)
+        assert second.producer.sequence == 1

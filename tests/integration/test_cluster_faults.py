@@ -387,3 +387,47 @@ async def test_with_the_shipped_timeouts_a_killed_and_a_frozen_owner_are_replace
             if number is signal.SIGKILL:
                 await nodes[name].ended()
                 await nodes[name].start()
+
+
+@pytest.mark.spec("CLU-04", "DOC-03")
+async def test_of_two_nodes_a_killed_and_a_frozen_owner_of_a_document_are_replaced(
+    postgres: LocalPostgres, tmp_path: Path
+) -> None:
+    """A killed node is replaced at once, since NATS reports its end. A frozen one is waited for
+    until its number in the database stands still: one of two is no majority."""
+    shipped = load(None, {}).cluster
+    timeouts = {
+        "cluster__silenceTimeout": shipped.silence_timeout,
+        "cluster__heartbeatInterval": shipped.heartbeat_interval,
+    }
+    names = ("east", "west")
+    async with (
+        ground(tmp_path, await new_database(postgres)) as on,
+        node_processes(tmp_path, on, HUBS, *names, **timeouts) as nodes,
+    ):
+        document = channel_of("west", names, "doc:board")
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            socket = await nodes["east"].socket()
+
+            async def changed(socket: Socket = socket) -> dict[str, Any] | None:
+                ops = [{"op": "add", "path": "/n", "value": 1}]
+                await socket.send("DocumentChange", reqID=1, channel=document, ops=ops)
+                answer = await socket.find("DocumentChange")
+                return answer if answer["success"] else None
+
+            async def accepted(changed: Any = changed) -> bool:
+                return await changed() is not None
+
+            await eventually(accepted)
+            before = await changed()
+            nodes["west"].signal(number)
+            away = await eventually(accepted)
+            after = await changed()
+            print(f"served again after {away * 1000:.0f} ms")
+            assert before is not None
+            assert after is not None
+            assert after["epoch"] == before["epoch"]
+            assert after["version"] > before["version"]
+            if number is signal.SIGKILL:
+                await nodes["west"].ended()
+                await nodes["west"].start()

@@ -12,6 +12,7 @@ from harness.moving import MovingCluster, MovingNode
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import HubbubError, QuotaExceeded
 from hubbub.domain.rules import HubConfiguration, Quotas
+from hubbub.ports.bus import Attach
 
 pytestmark = pytest.mark.spec("SEC-05", "CLU-01")
 
@@ -82,7 +83,7 @@ async def test_channels_of_a_hub_are_counted_on_all_owners(tmp_path: Path) -> No
 
         async def attach(number: int) -> str:
             try:
-                await east.node.bus.attach("acme", f"c{number}")
+                await east.node.bus.ask(Attach("acme", f"c{number}"))
             except HubbubError as error:
                 return error.code
             return "ok"

@@ -15,11 +15,12 @@ from harness.hubiquitus import SUBPROTOCOL, HClient, restoring
 from harness.running_hub import StartHub
 from harness.topics import until
 from hubbub.domain.filters import filters
-from hubbub.domain.notices import CommandReceived, Delivery
+from hubbub.domain.notices import CommandReceived, MessageDelivery
 from hubbub.domain.permissions import Level
 from hubbub.domain.requests import AnswerCommand
 from hubbub.domain.rules import AuthProvider
 from hubbub.engine.commands import history, routing
+from hubbub.engine.commands.service import Commands
 
 pytestmark = pytest.mark.spec("CMD-03")
 
@@ -41,7 +42,7 @@ async def heard(user: User, kind: type[Any]) -> Any:
 
 
 async def payload(user: User) -> Any:
-    return msgspec.json.decode((await heard(user, Delivery)).message.payload)
+    return msgspec.json.decode((await heard(user, MessageDelivery)).message.payload)
 
 
 async def stored(stage: Stage, collection: str) -> list[dict[str, Any]]:
@@ -259,7 +260,7 @@ async def test_commands_to_clients_are_stored_with_their_results_also_after_a_ti
     async def hang(*_: object) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setitem(stage.hub.server.node.commands._builtin, "hgetchannels", hang)
+    monkeypatch.setitem(stage.hub.server.node.feature(Commands)._builtin, "hgetchannels", hang)
     assert (await ann.ask("hGetChannels", timeout=5, transient=False))[0] == TIMEOUT
     commands, results = await stored(stage, "hCommands"), await stored(stage, "hResults")
     assert [each["id"] for each in commands] == [each["id"] for each in results]

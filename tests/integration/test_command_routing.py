@@ -11,11 +11,12 @@ import pytest
 
 from harness.engine import Cluster, FakeConnection, receive
 from harness.unreliable import CALM, STORMY
-from hubbub.domain.notices import CommandAnswered, CommandReceived, Delivery
+from hubbub.domain.notices import CommandAnswered, CommandReceived, MessageDelivery
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import AnswerCommand, SendCommand
 from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.engine.commands import routing
+from hubbub.engine.commands.service import Commands
 
 pytestmark = pytest.mark.spec("CMD-03")
 
@@ -218,7 +219,7 @@ async def test_nothing_is_kept_of_what_ended(cluster: Cluster) -> None:
     send(ann, "bob@acme", timeout=SHORT)
     assert (await result(ann, 2))["status"] == TIMEOUT
     for node in cluster.nodes.values():
-        router = node.node.commands.extensions.router
+        router = node.node.feature(Commands).router
         assert isinstance(router, routing.ClientRouter)
         while router._handed_out:
             await asyncio.sleep(0.01)
@@ -235,8 +236,8 @@ async def test_a_message_to_a_user_reaches_all_sessions_and_to_a_session_one(
         message = {"chid": chid, "publisher": "ann@acme", "type": "hi", "payload": {"to": chid}}
         send(ann, "hnode@acme", cmd="hPublish", params=message)
     assert [(await result(ann, n))["status"] for n in (1, 2)] == [OK, OK]
-    await other.next(Delivery, 2)
-    assert [each.message.event for each in other.all(Delivery)] == ["hi", "hi"]
-    assert [each.message.publisher for each in one.all(Delivery)] == ["ann"]
+    await other.next(MessageDelivery, 2)
+    assert [each.message.event for each in other.all(MessageDelivery)] == ["hi", "hi"]
+    assert [each.message.publisher for each in one.all(MessageDelivery)] == ["ann"]
     send(ann, "hnode@acme", cmd="hPublish", params={"chid": "no@acme", "publisher": "ann@acme"})
     assert (await result(ann, 3))["status"] == OK

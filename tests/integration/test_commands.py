@@ -16,13 +16,14 @@ from harness.running_hub import StartHub
 from harness.topics import STORED, until
 from hubbub.client import CommandRefused, connect, sync
 from hubbub.domain.commands.mapping import from_message
-from hubbub.domain.commands.objects import write_message
+from hubbub.domain.commands.objects import HMessage, write_message
 from hubbub.domain.history import HistoryQuery
-from hubbub.domain.notices import Delivery, Failed
+from hubbub.domain.notices import Failed, MessageDelivery
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Publish, PublishItem, SendCommand
 from hubbub.domain.rules import HubSettings, Quotas
 from hubbub.engine.commands import channels, history
+from hubbub.engine.commands.service import Commands
 
 pytestmark = pytest.mark.spec("CMD-03")
 
@@ -32,9 +33,9 @@ OK, TECHNICAL, NOT_CONNECTED, NOT_AUTHORIZED, MISSING, INVALID, NOT_AVAILABLE, T
 
 
 @pytest.fixture(params=DOORS)
-async def every(request: pytest.FixtureRequest, start_hub: StartHub) -> AsyncIterator[Stage]:
+async def every(request: pytest.FixtureRequest, start_server: StartHub) -> AsyncIterator[Stage]:
     """Each door in turn."""
-    stage = await Stage.open(start_hub, request.param)
+    stage = await Stage.open(start_server, request.param)
     yield stage
     await stage.close()
 
@@ -157,7 +158,7 @@ async def test_too_many_commands_of_a_session_at_once_are_refused(
     async def wait(*_: object) -> None:
         await gate.wait()
 
-    commands = stage.hub.server.node.commands
+    commands = stage.hub.server.node.feature(Commands)
     monkeypatch.setitem(commands._builtin, "hgetchannels", wait)
     socket = await ann.connected()
     limit = stage.hub.server.node.limits.session_calls
@@ -179,7 +180,7 @@ async def test_a_command_that_takes_too_long_is_answered(
     async def fail(*_: object) -> None:
         raise ZeroDivisionError
 
-    builtin = stage.hub.server.node.commands._builtin
+    builtin = stage.hub.server.node.feature(Commands)._builtin
     monkeypatch.setitem(builtin, "hgetchannels", hang)
     assert (await ann.ask("hGetChannels", timeout=5))[0] == TIMEOUT
     monkeypatch.setitem(builtin, "hgetchannels", fail)
@@ -206,8 +207,8 @@ async def test_an_update_replaces_the_whole_channel_and_only_its_owner_may(
         assert (await ann.ask("hCreateUpdateChannel", params))[0] == INVALID
 
 
-async def test_a_channel_that_others_use_cannot_be_taken(start_hub: StartHub) -> None:
-    stage = await Stage.open(start_hub, rules=STORED)
+async def test_a_channel_that_others_use_cannot_be_taken(start_server: StartHub) -> None:
+    stage = await Stage.open(start_server, rules=STORED)
     ann, service = stage.user("ann"), stage.user("backend", Level.SERVICE)
     socket = await service.connected()
     item = PublishItem("orders", "", b"1", "application/json", store=True)
@@ -332,7 +333,7 @@ async def deliveries(user: User, count: int) -> list[Any]:
     async with asyncio.timeout(10):
         while len(found) < count:
             for notice in socket._codec.decode_notices(await _frame(socket)):
-                if isinstance(notice, Delivery):
+                if isinstance(notice, MessageDelivery):
                     found.append(msgspec.json.decode(notice.message.payload))
     return found
 
@@ -387,8 +388,8 @@ async def test_a_subscription_rests_while_its_channel_is_inactive(stage: Stage, 
     await until(lambda: feeds["news"].subscribers == 2)
 
 
-async def test_over_http_there_is_no_session_to_serve(start_hub: StartHub) -> None:
-    stage = await Stage.open(start_hub, "http")
+async def test_over_http_there_is_no_session_to_serve(start_server: StartHub) -> None:
+    stage = await Stage.open(start_server, "http")
     ann = stage.user("ann")
     await ann.create("news", "ann")
     assert await ann.ask("hSubscribe", {"chid": "news"}) == (OK, None)
@@ -410,7 +411,8 @@ async def test_over_http_there_is_no_session_to_serve(start_hub: StartHub) -> No
         ({"priority": 9}, INVALID),
         ({"convid": "x" * 300}, INVALID),
         ({"convid": "a\nb"}, INVALID),
-        ({"location": {"lat": 100}}, INVALID),
+        ({"location": "here"}, INVALID),
+        ({"location": {"k": "x" * 2000}}, INVALID),
         ({"headers": {"k": "x" * 9000}}, INVALID),
     ],
 )
@@ -436,6 +438,34 @@ async def test_only_messages_that_are_not_transient_are_stored(stage: Stage, ann
     await ann.publish("news", 4, transient=True)
     status, found = await ann.ask("hGetLastMessages", {"chid": "news"})
     assert [each["payload"] for each in found] == [3, 2]
+
+
+@pytest.mark.spec("CMD-01", "CMD-03")
+async def test_messages_take_over_whatever_location_their_channel_has(ann: User) -> None:
+    await ann.create("news", "ann", location={"lat": "1234"}, headers={"h": 1})
+    status, sent = await ann.publish("news", "x")
+    assert (status, sent["location"]) == (OK, {"lat": "1234"})
+    status, sent = await ann.publish("news", "x", location={"lng": True, "lat": 100})
+    assert (status, sent["location"]) == (OK, {"lng": True, "lat": 100})
+
+
+@pytest.mark.spec("CMD-01", "CMD-03")
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"location": {"k": "x" * 2000}},
+        {"headers": {"k": "x" * 9000}},
+        {"location": {"k": 2**70}},
+    ],
+)
+async def test_a_channel_whose_messages_could_not_be_published_is_refused(
+    ann: User, more: dict[str, Any]
+) -> None:
+    await ann.create("news", "ann")
+    whole = {"chid": "#news@demo", "owner": "ann@demo", "participants": ["ann@demo"]}
+    found, text = await ann.ask("hCreateUpdateChannel", {**whole, "active": True, **more})
+    assert (found, next(iter(more)) in text) == (INVALID, True)
+    assert (await ann.publish("news", "x"))[0] == OK
 
 
 @pytest.mark.spec("CMD-07")
@@ -488,8 +518,11 @@ async def test_the_last_messages_are_as_many_as_asked_for(stage: Stage, ann: Use
     newest = list(reversed(range(15)))
     assert await last(nbLastMsg=3) == newest[:3]
     assert await last(nbLastMsg=2.0) == newest[:2]
+    assert await last(nbLastMsg="4") == newest[:4]
+    assert await last(nbLastMsg=" 4.0 ") == newest[:4]
+    assert await last(nbLastMsg="1e400") == newest[:10]
     assert await last() == newest[:12]
-    odds: tuple[Any, ...] = ("3", True, 0, -1, [], 0.5)
+    odds: tuple[Any, ...] = ("four", "", "0", True, 0, -1, [], 0.5)
     for odd in odds:
         assert await last(nbLastMsg=odd) == newest[:10]
     assert await last(nbLastMsg=5000) == newest
@@ -499,10 +532,13 @@ async def test_the_last_messages_are_as_many_as_asked_for(stage: Stage, ann: Use
 
 async def test_last_messages_come_in_the_order_of_their_publication(ann: User) -> None:
     await ann.create("news", "ann")
-    for year in (2001, 2003, 2002):
+    for year in (2003, 2001, 2002):
         await ann.publish("news", year, transient=False, published=f"{year}-01-01")
     _, found = await ann.ask("hGetLastMessages", {"chid": "news"})
     assert [each["payload"] for each in found] == [2003, 2002, 2001]
+    # Also where it decides which messages these are.
+    _, found = await ann.ask("hGetLastMessages", {"chid": "news", "nbLastMsg": 2})
+    assert [each["payload"] for each in found] == [2003, 2002]
 
 
 async def test_relevant_messages_come_in_pages_the_newest_first(
@@ -571,7 +607,7 @@ async def test_a_stored_message_to_a_user_keeps_its_receiver(
     status, sent = await ann.publish(chid, {"text": "hi"}, transient=False)
     assert (status, sent["chid"]) == (OK, chid)
     query = HistoryQuery("demo", "hDirectMessages", 10)
-    (kept,) = (await stage.hub.server.node.bus.history(query)).messages
+    (kept,) = (await stage.hub.server.node.bus.ask(query)).messages
     assert kept.attributes is not None
     assert kept.attributes.receiver == "bob"
     assert write_message(from_message(kept)) == sent
@@ -761,3 +797,29 @@ async def test_the_command_line_sends_commands(stage: Stage, ann: User) -> None:
 
 def test_every_door_is_tried() -> None:
     assert set(DOORS) == set(Door.__args__)  # type: ignore[attr-defined]
+
+
+async def test_a_long_answer_is_written_in_slices_between_which_others_are_served(
+    every: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = every.user("ann")
+    await ann.create("news", "ann")
+    for _ in range(30):
+        message = {"chid": "#news", "publisher": ann.jid, "transient": False, "payload": "x" * 2000}
+        await ann.ask("hPublish", message)
+    written = 0
+
+    def counted(message: HMessage) -> dict[str, Any]:
+        nonlocal written
+        written += 1
+        return write_message(message)
+
+    monkeypatch.setattr(history, "write_message", counted)
+    asking = asyncio.ensure_future(ann.ask("hGetLastMessages", {"chid": "#news", "nbLastMsg": 30}))
+    seen = set()
+    while not asking.done():
+        seen.add(written)
+        await asyncio.sleep(0)
+    _, found = await asking
+    assert len(found) == 30
+    assert len(seen) >= 4

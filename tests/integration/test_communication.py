@@ -578,16 +578,16 @@ async def test_nobody_publishes_to_the_log(hub: CommHub) -> None:
 
 @pytest.mark.spec("COMM-05", "COMM-11")
 async def test_what_was_open_goes_on_after_a_restart_under_the_same_key(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await comm_hub(start_hub, mail=memory(), chat=memory())
+    hub = await comm_hub(start_server, mail=memory(), chat=memory())
     await hub.peer("ann", ("mail", "hang"), ("chat", "b"))
     sent = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
     await hub.got(1)
     keys = {each.key for each in hub.box.attempts}
     await asyncio.sleep(0)
     await hub.hub.close()
-    again = await comm_hub(start_hub, mail=memory(), chat=memory())
+    again = await comm_hub(start_server, mail=memory(), chat=memory())
     again.box.gate.set()
     assert await again.report(sent) == ("ACK", "")
     assert {each.key for each in again.box.attempts} <= keys

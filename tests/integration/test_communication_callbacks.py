@@ -20,10 +20,10 @@ from hubbub.engine.communication import knowledge
 
 @pytest.mark.spec("COMM-09")
 async def test_peers_are_remembered_and_collectives_are_asked_for_each_time(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(knowledge, "CACHED_PEERS", 2)
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     async with Office() as office:
         office.known = {f"/peerInfo/{name}": at(name) for name in ("ann", "bob", "cem")}
         office.known["/collectiveInfo/ops"] = {"members": ["ann", "bob"], "policy": "TO_ANY"}
@@ -94,7 +94,7 @@ async def test_a_notification_callback_that_fails_starves_no_other(start_hub: St
 
     class Attentive:
         async def notify(self, hub: str, message: PeerMessage) -> None:
-            heard.append(message.content)
+            heard.append(str(message.content))
 
     hub.hub.server.communication.callbacks += [Deaf(), Attentive()]
     async with Receiver(lambda _: 400) as deaf, Receiver(lambda _: 204) as attentive:
@@ -109,9 +109,9 @@ async def test_a_notification_callback_that_fails_starves_no_other(start_hub: St
 
 
 @pytest.mark.spec("COMM-09")
-async def test_what_a_callback_said_of_a_peer_holds_for_ten_minutes(start_hub: StartHub) -> None:
+async def test_what_a_callback_said_of_a_peer_holds_for_ten_minutes(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await comm_hub(start_hub, clock=clock)
+    hub = await comm_hub(start_server, clock=clock)
     async with Office() as office:
         office.known = {"/peerInfo/ann": at("ann")}
         await office.serve(hub, "peerInfo")

@@ -28,9 +28,9 @@ NEWS = PeerMessage(type="NEWS", subtype="s", receiver="ann")
 
 @pytest.mark.spec("COMM-04", "COMM-05")
 async def test_only_the_named_receiver_has_a_policy_also_where_it_is_a_component(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     await hub.peer("lost", ("mail", "fail"))
     await hub.service("PUT", f"{HUB}/routes/r", {"subtype": "fire", "route": ["lost"]})
     sent = await hub.send("component:desk", deliveryPolicy="ACKNOWLEDGED")
@@ -334,17 +334,17 @@ async def test_a_directory_in_python_knows_peers_collectives_and_passwords(
 
 @pytest.mark.spec("COMM-07", "COMM-11")
 async def test_a_token_holds_after_a_restart_and_a_login_released_what_was_held(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await token_hub(start_hub)
+    hub = await token_hub(start_server)
     async with Office() as office:
         await office.serve(hub, "peerAuth")
         await hand_in_as(hub, "ann", content="held")
-        (exchange,) = [each.exchange for each in hub.hub.server.communication._hubs.values()]
-        monkeypatch.setattr(exchange, "release", lambda held: None)  # as if it were killed here
+        (dispatcher,) = [each.dispatcher for each in hub.hub.server.communication._hubs.values()]
+        monkeypatch.setattr(dispatcher, "release", lambda held: None)  # as if it were killed here
         _, token = await log_in(hub, "ann", "s3cret", 2)
         await hub.hub.close()
-    hub = await token_hub(start_hub)
+    hub = await token_hub(start_server)
     await until(lambda: is_so(contents(hub) == ["held"]))
     await hand_in_as(hub, "ann", securityToken=token, content="again")
     await until(lambda: is_so(contents(hub) == ["held", "again"]))
@@ -384,8 +384,8 @@ async def test_a_report_that_its_peer_cannot_get_goes_to_the_callbacks(
 
 
 @pytest.mark.spec("COMM-11", "COMM-08")
-async def test_all_that_was_set_is_there_after_a_restart(start_hub: StartHub) -> None:
-    hub = await comm_hub(start_hub)
+async def test_all_that_was_set_is_there_after_a_restart(start_server: StartHub) -> None:
+    hub = await comm_hub(start_server)
     await hub.peer("ann", ("own", "ann"), policy="PREFERRED")
     await hub.collective("team", "ann")
     async with Receiver(lambda _: 204) as server:
@@ -400,7 +400,7 @@ async def test_all_that_was_set_is_there_after_a_restart(start_hub: StartHub) ->
             reply = await hub.service("PUT", f"{HUB}/{path}", body)
             assert reply.status == 201, reply.text
         await hub.hub.close()
-        hub = await comm_hub(start_hub)
+        hub = await comm_hub(start_server)
         sent = await hub.send("component:desk")
         (delivery,) = await hub.got(1)
         assert (delivery.peer, delivery.message.id) == ("ann", sent)
@@ -446,9 +446,11 @@ async def test_an_answer_is_awaited_also_of_components_and_of_nobody_in_particul
 
 
 @pytest.mark.spec("COMM-10")
-async def test_the_time_of_an_awaited_answer_goes_on_after_a_restart(start_hub: StartHub) -> None:
+async def test_the_time_of_an_awaited_answer_goes_on_after_a_restart(
+    start_server: StartHub,
+) -> None:
     clock = FakeClock()
-    hub = await comm_hub(start_hub, clock=clock)
+    hub = await comm_hub(start_server, clock=clock)
     await hub.peer("ann", ("mail", "ann"))
     sent = [
         await hub.send("component:desk", ttl=5000, **AWAITING),
@@ -458,7 +460,7 @@ async def test_the_time_of_an_awaited_answer_goes_on_after_a_restart(start_hub: 
     await hub.got(2)
     await hub.hub.close()
     clock.advance(6)
-    hub = await comm_hub(start_hub, clock=clock)
+    hub = await comm_hub(start_server, clock=clock)
     for each in sent[:2]:
         assert await hub.report(each) == TIMED_OUT
     await hub.send("component:desk", sender="ann", refersTo=sent[2])

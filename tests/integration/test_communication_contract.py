@@ -188,9 +188,9 @@ async def test_an_address_whose_own_adapter_cannot_be_made_is_passed_over(
 
 
 @pytest.mark.spec("COMM-02")
-async def test_an_adapter_of_a_peers_own_is_dropped_when_it_is_idle(start_hub: StartHub) -> None:
+async def test_an_adapter_of_a_peers_own_is_dropped_when_it_is_idle(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await comm_hub(start_hub, clock=clock, own=memory("test-own"))
+    hub = await comm_hub(start_server, clock=clock, own=memory("test-own"))
     await hub.peer("ann", ("own", "a"))
     await hub.send("ann")
     await hub.got(1)
@@ -410,11 +410,11 @@ async def test_copies_that_wait_when_the_time_is_over_never_go_out(start_hub: St
 
 @pytest.mark.spec("COMM-10")
 async def test_the_time_to_live_runs_while_the_hub_asks_about_the_receiver(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(knowledge, "CALLBACK_SECONDS", 60.0)
     clock = FakeClock()
-    hub = await comm_hub(start_hub, clock=clock)
+    hub = await comm_hub(start_server, clock=clock)
     directory = SlowDirectory()
     hub.hub.server.communication.directories.append(directory)
     sent = await hub.send("ann", ttl=5000, deliveryPolicy="ACKNOWLEDGED")
@@ -480,9 +480,9 @@ async def test_message_info_is_replaced_and_a_question_by_an_adapter_is_answered
 
 @pytest.mark.spec("COMM-05", "COMM-07", "PIPE-01")
 async def test_the_journal_knows_attempts_verdicts_and_forgeries_and_no_secret(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await comm_hub(start_hub, server=QUIET, mail=memory(), door=memory("test-push", "in"))
+    hub = await comm_hub(start_server, server=QUIET, mail=memory(), door=memory("test-push", "in"))
     await hub.peer("ann", ("mail", "later"), policy="AT_LEAST_ONE")
     await hub.collective("team", "ann", "nobody", policy="TO_ANY")
     sent = await hub.send("collective:team", deliveryPolicy="ACKNOWLEDGED")

@@ -93,9 +93,9 @@ async def test_what_waits_for_an_erased_user_goes_nowhere_and_nobody_is_told(
 
 
 async def test_an_erased_member_counts_as_failed_also_after_a_restart(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     for peer in ("ann", "bob"):
         await hub.peer(peer, ("mail", "hang"))
     await hub.collective("any", "ann", "bob", policy="TO_ANY")
@@ -107,7 +107,7 @@ async def test_an_erased_member_counts_as_failed_also_after_a_restart(
     await erase(hub)
     assert await hub.reports(sent) == []
     await hub.hub.close()
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     monkeypatch.setitem(FAULTS, "hang", AdapterFailed("gone"))
     hub.box.gate.set()
     assert await hub.report(sent) == ("DELIVERYERROR", "bob: gone")

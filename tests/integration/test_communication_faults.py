@@ -14,11 +14,11 @@ from harness.admin import HUB
 from harness.communication import BOXES, COMM, FAULTS, CommHub, comm_hub, memory, until
 from harness.running_hub import StartHub
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.domain.communication.requests import LogMessage
 from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.domain.messages import Message
-from hubbub.engine.communication import exchange, inputs
-from hubbub.engine.communication.exchange import Exchange
+from hubbub.engine.communication import dispatcher, inputs
+from hubbub.engine.communication.dispatcher import Dispatcher
 from hubbub.ports.adapters import (
     AdapterContext,
     AdapterFailed,
@@ -30,22 +30,22 @@ from hubbub.ports.bus import PublishReply
 from hubbub.ports.storage.communication import LoggedMessage
 
 
-def exchange_of(hub: CommHub) -> Exchange:
+def dispatcher_of(hub: CommHub) -> Dispatcher:
     (found,) = hub.hub.server.communication._hubs.values()
-    return found.exchange
+    return found.dispatcher
 
 
 class SlowDisk:
     """Appends to the log wait until they are let go."""
 
     def __init__(self, hub: CommHub, monkeypatch: pytest.MonkeyPatch) -> None:
-        committer = exchange_of(hub)._committer
+        committer = dispatcher_of(hub)._committer
         self._publish = committer._publish
-        self.waiting: list[tuple[Message, PublishReply]] = []
+        self.waiting: list[tuple[LogMessage, PublishReply]] = []
         self._is_slow = True
         monkeypatch.setattr(committer, "_publish", self._wait)
 
-    def _wait(self, message: Message, reply: PublishReply) -> None:
+    def _wait(self, message: LogMessage, reply: PublishReply) -> None:
         if self._is_slow:
             self.waiting.append((message, reply))
         else:
@@ -151,7 +151,7 @@ async def test_what_a_peer_follows_goes_out_where_the_driver_stopped_while_it_wa
 ) -> None:
     hub = await comm_hub(start_hub)
     await hub.peer("ann", ("mail", "a"))
-    handed = exchange_of(hub)
+    handed = dispatcher_of(hub)
     disk = SlowDisk(hub, monkeypatch)
     copy: dict[str, Any] = {"type": "t", "subtype": "s", "sender": "component:news:a"}
     message = PeerMessage(id="m1", receiver="ann", **copy)
@@ -211,14 +211,14 @@ async def is_dead(hub: CommHub, count: int) -> bool:
 
 @pytest.mark.spec("COMM-05", "COMM-11")
 async def test_a_verdict_after_a_restart_waits_for_a_store_that_is_away(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     await hub.peer("ann", ("mail", "hang"))
     sent = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
     await until(lambda: is_tried(hub))
     await hub.hub.close()
-    hub = await comm_hub(start_hub)
+    hub = await comm_hub(start_server)
     await until(lambda: is_tried(hub))
     store, faults = hub.hub.server.store, [StoreUnavailable("away"), StoreUnavailable("away")]
     read_logged = store.read_logged
@@ -229,7 +229,7 @@ async def test_a_verdict_after_a_restart_waits_for_a_store_that_is_away(
         return await read_logged(*arguments)
 
     monkeypatch.setattr(store, "read_logged", read)
-    monkeypatch.setattr(exchange, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(dispatcher, "AGAIN_SECONDS", 0.01)
     hub.box.gate.set()
     assert await hub.report(sent) == ("ACK", "")
     assert faults == []

@@ -13,6 +13,7 @@ from harness.communication import BOXES, COMM, CommHub, until
 from harness.peer_logins import Office, answers, contents, hand_in, is_so, log_in, token_hub
 from harness.receivers import whole_answer
 from harness.running_hub import StartHub
+from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.steps import ARRIVED
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.engine.communication import logins
@@ -20,10 +21,10 @@ from hubbub.engine.communication import logins
 
 @pytest.mark.spec("COMM-07", "COMM-09")
 async def test_tokens_hold_for_their_peer_and_their_time_and_a_new_one_replaces_the_old(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await token_hub(start_hub, clock, onInvalid="discard")
+    hub = await token_hub(start_server, clock, onInvalid="discard")
     async with Office() as office:
         await office.serve(hub, "peerAuth")
         assert await log_in(hub, "ann", "wrong", 1) == ("FAILED", "")
@@ -101,6 +102,49 @@ async def test_a_login_that_is_handed_in_again_keeps_the_token_and_only_hashes_a
         assert (subtype, text) == ("ERROR", "the login cannot be checked now; try again later")
 
 
+@pytest.mark.spec("COMM-07", "COMM-14")
+async def test_rules_collectives_and_callbacks_get_no_copy_of_a_token(start_hub: StartHub) -> None:
+    hub = await token_hub(start_hub, onInvalid="discard")
+    await hub.peer("assistant", ("mail", "assistant"))
+    await hub.collective("all", "ann", "assistant")
+    heard: list[PeerMessage] = []
+
+    class Attentive:
+        async def notify(self, hub: str, message: PeerMessage) -> None:
+            heard.append(message)
+
+    hub.hub.server.communication.callbacks.append(Attentive())
+    for number, fields in enumerate(
+        (
+            {"receiver": "ann", "route": ["assistant", "collective:all", "component:spy"]},
+            {"sender": "component:AuthenticationManager", "route": ["assistant"]},
+            {"subtype": "REPLY", "route": ["assistant"]},
+        )
+    ):
+        reply = await hub.service("PUT", f"{HUB}/routes/r{number}", fields)
+        assert reply.status < 300, reply.text
+    async with Office() as office:
+        office.passwords["collective:all"] = "ours"
+        await office.serve(hub, "peerAuth")
+        subtype, token = await log_in(hub, "ann", "s3cret", 1)
+        assert subtype == "REPLY"
+        login = {"type": "AUTH", "subtype": "REQUEST", "receiver": "", "content": "ours"}
+        await hand_in(hub, "collective:all", **login)
+        await hand_in(hub, "component:spy", **login)
+        note = {"receiver": "ann", "content": "for both", "securityToken": token}
+        await hand_in(hub, "ann", **note)
+        await hand_in(hub, "ann", receiver="", content="for callbacks", securityToken=token)
+        await until(lambda: is_so([each for each in heard if each.content == "for callbacks"]))
+        await until(lambda: is_so("for both" in of("assistant", hub)))
+    assert of("assistant", hub) == ["for both"]
+    assert [each.security_token for each in heard] == [""] * len(heard)
+    assert "AUTH" not in {each.type for each in heard}
+
+
+def of(peer: str, hub: CommHub) -> list[object]:
+    return [each.message.content for each in hub.box.got if each.peer == peer]
+
+
 @pytest.mark.spec("COMM-07")
 async def test_where_tokens_are_optional_one_that_is_given_must_hold(start_hub: StartHub) -> None:
     hub = await token_hub(start_hub, tokens="optional", onInvalid="discard")
@@ -113,11 +157,11 @@ async def test_where_tokens_are_optional_one_that_is_given_must_hold(start_hub: 
 
 @pytest.mark.spec("COMM-07", "COMM-10")
 async def test_held_messages_are_bounded_and_dropped_at_the_end_of_their_time(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logins, "MOST_HELD", 3)
     clock = FakeClock()
-    hub = await token_hub(start_hub, clock)
+    hub = await token_hub(start_server, clock)
     async with Office() as office:
         await office.serve(hub, "peerAuth")
         for content, ttl in (("one", 0), ("short", 5000), ("long", 60_000), ("too many", 0)):
@@ -136,16 +180,16 @@ async def test_held_messages_are_bounded_and_dropped_at_the_end_of_their_time(
 
 @pytest.mark.spec("COMM-05", "COMM-07")
 async def test_held_messages_survive_a_restart_and_have_their_verdict_after_the_next_one(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await token_hub(start_hub)
+    hub = await token_hub(start_server)
     await hub.collective("both", "desk", "bob")
     await hub.peer("bob", ("mail", "hang"))
     held = await hand_in(
         hub, "ann", receiver="collective:both", deliveryPolicy="ACKNOWLEDGED", content="held"
     )
     await hub.hub.close()
-    hub = await token_hub(start_hub)
+    hub = await token_hub(start_server)
     await hub.peer("bob", ("mail", "hang"))
     async with Office() as office:
         await office.serve(hub, "peerAuth")
@@ -158,7 +202,7 @@ async def test_held_messages_survive_a_restart_and_have_their_verdict_after_the_
 
         await until(noted)
         await hub.hub.close()
-        hub = await token_hub(start_hub)
+        hub = await token_hub(start_server)
         hub.box.gate.set()
         assert await hub.report(held) == ("ACK", "")
 
@@ -171,10 +215,10 @@ HELD_TOO_LONG = "its sender did not log in before its time was over"
 @pytest.mark.spec("COMM-07", "COMM-10")
 @pytest.mark.parametrize(("ttl", "seconds"), [(5000, 5), (0, 86_400), (200_000_000, 86_400)])
 async def test_a_held_message_that_runs_out_yields_one_time_out_to_its_sender(
-    start_hub: StartHub, ttl: int, seconds: int
+    start_server: StartHub, ttl: int, seconds: int
 ) -> None:
     clock = FakeClock()
-    hub = await token_hub(start_hub, clock)
+    hub = await token_hub(start_server, clock)
     sweep = hub.hub.server.communication.sweep
     held = await hand_in(hub, "ann", ttl=ttl, conversationID="c", deliveryPolicy="ACKNOWLEDGED")
     clock.advance(seconds - 1)
@@ -207,15 +251,15 @@ async def test_a_held_message_that_runs_out_yields_one_time_out_to_its_sender(
 
 @pytest.mark.spec("COMM-10")
 async def test_the_time_of_a_held_message_goes_on_while_the_hub_is_away(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await token_hub(start_hub, clock)
+    hub = await token_hub(start_server, clock)
     kept = await hand_in(hub, "ann", ttl=60_000, content="kept")
     gone = await hand_in(hub, "ann", ttl=5000, receiver="", content="to nobody")
     await hub.hub.close()
     clock.advance(10)
-    hub = await token_hub(start_hub, clock)
+    hub = await token_hub(start_server, clock)
     await until(lambda: _swept(hub, gone))
     (report,) = [each["message"] for each in await hub.logged(type="CONTROL")]
     assert (report["subtype"], report["refersTo"]) == ("TIMEOUT", gone)
@@ -234,10 +278,10 @@ async def _swept(hub: CommHub, message_id: str) -> bool:
 
 @pytest.mark.spec("COMM-10", "COMM-02")
 async def test_the_adapter_that_awaits_the_answer_to_a_held_message_goes_with_it(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await token_hub(start_hub, clock)
+    hub = await token_hub(start_server, clock)
     waits = {"kind": "test-pull", "settings": {"box": "answers"}, "intervalMs": 3_600_000}
     reply = await hub.service("PUT", f"{HUB}/adapters/answers", {**waits, "awaits": "q1"})
     assert reply.status == 201, reply.text
@@ -316,13 +360,13 @@ async def test_a_login_that_cannot_be_stored_leaves_held_messages_to_the_next_on
     async with Office() as office:
         await office.serve(hub, "peerAuth")
         await hand_in(hub, "ann", content="held")
-        (exchange,) = [each.exchange for each in hub.hub.server.communication._hubs.values()]
+        (dispatcher,) = [each.dispatcher for each in hub.hub.server.communication._hubs.values()]
         with monkeypatch.context() as patched:
 
             async def full(*arguments: object, **more: object) -> int:
                 raise StoreUnavailable("the disk is full")
 
-            patched.setattr(exchange, "log_only", full)
+            patched.setattr(dispatcher, "log_only", full)
             body = {"type": "AUTH", "subtype": "REQUEST", "sender": "ann", "content": "s3cret"}
             reply = await hub.service("POST", f"{COMM}/input/door", body)
             assert (reply.status, reply.code) == (503, "store_unavailable")
@@ -359,16 +403,16 @@ async def test_held_messages_go_out_in_order_when_the_hub_asks_for_tokens_no_mor
 
 @pytest.mark.spec("COMM-07")
 async def test_of_held_messages_one_with_a_wrong_token_waits_on_where_tokens_become_optional(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await token_hub(start_hub)
+    hub = await token_hub(start_server)
     wrong = await hand_in(hub, "ann", content="wrong", securityToken="made up")
     await hand_in(hub, "ann", content="none")
     await set_tokens(hub, "optional")
     await until(lambda: is_so(contents(hub) == ["none"]))
     assert [each["state"] for each in await hub.logged(id=wrong)] == ["held"]
     await hub.hub.close()
-    hub = await token_hub(start_hub, tokens="off")
+    hub = await token_hub(start_server, tokens="off")
     await until(lambda: is_so(contents(hub) == ["wrong"]))
 
 
@@ -382,12 +426,12 @@ async def test_a_message_that_came_again_with_its_token_is_held_no_more_on_disk_
         _, token = await log_in(hub, "ann", "s3cret", 1)
         held = {"id": "m", "content": "mine"}
         await hand_in(hub, "ann", **held)
-        (exchange,) = [each.exchange for each in hub.hub.server.communication._hubs.values()]
+        (dispatcher,) = [each.dispatcher for each in hub.hub.server.communication._hubs.values()]
 
         async def never(receivers: object) -> None:
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(exchange.knowledge, "about", never)
+        monkeypatch.setattr(dispatcher.knowledge, "about", never)
         await hand_in(hub, "ann", **held, securityToken=token)
     assert [each["state"] for each in await hub.logged(id="m")] == ["open"]
 

@@ -111,10 +111,10 @@ async def test_the_cookie_opens_no_other_door_and_gives_away_no_token(hub: Runni
 
 @pytest.mark.spec("UI-01", "ADMIN-03")
 async def test_the_cookie_is_revoked_with_the_token_that_was_shown_for_it(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock)
+    hub = await start_server(clock=clock)
     token = hub.token("svc", level=Level.SERVICE, ttl=10_000)
     browser, other = Browser(hub), Browser(hub)
     for each in (browser, other):
@@ -153,8 +153,8 @@ async def test_no_cookie_is_made_of_a_cookie_to_outlive_the_token_that_was_shown
 
 
 @pytest.mark.spec("UI-01", "ADMIN-03")
-async def test_levels_hold_at_the_dashboard(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(), open_hub("other"))
+async def test_levels_hold_at_the_dashboard(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(), open_hub("other"))
     refused = await Browser(hub).log_in(token=hub.token("ann"))
     assert refused.code == "not_permitted"
     viewer = await browser_of(hub, Level.VIEWER, "acme")
@@ -171,9 +171,9 @@ async def test_levels_hold_at_the_dashboard(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("UI-01")
-async def test_the_cookie_slides_and_never_outlives_the_login(start_hub: StartHub) -> None:
+async def test_the_cookie_slides_and_never_outlives_the_login(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock)
+    hub = await start_server(clock=clock)
     browser = Browser(hub)
     token = hub.token("root", hub="*", level=Level.ADMIN, ttl=2000)
     until = (await browser.log_in(token=token)).json["expiresAt"]
@@ -197,9 +197,9 @@ async def test_the_cookie_slides_and_never_outlives_the_login(start_hub: StartHu
 
 
 @pytest.mark.spec("UI-01", "ADMIN-03")
-async def test_logging_out_ends_the_cookies_before_it_too(start_hub: StartHub) -> None:
+async def test_logging_out_ends_the_cookies_before_it_too(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock)
+    hub = await start_server(clock=clock)
     browser = await browser_of(hub)
     earlier = browser.cookie
     clock.advance(301)
@@ -211,8 +211,8 @@ async def test_logging_out_ends_the_cookies_before_it_too(start_hub: StartHub) -
 
 
 @pytest.mark.spec("UI-01")
-async def test_bad_logins_are_named_and_limited(start_hub: StartHub) -> None:
-    hub = await start_hub(limits__failedCredentialsPerMinute=3)
+async def test_bad_logins_are_named_and_limited(start_server: StartHub) -> None:
+    hub = await start_server(limits__failedCredentialsPerMinute=3)
     browser = Browser(hub)
     for body, code in (
         ({}, "bad_request"),
@@ -262,7 +262,7 @@ async def test_pages_come_with_their_policy_and_no_other_page_frames_them(
     start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = static_file(b"<!doctype html>" * 90, "text/html; charset=utf-8", headers=PAGE_HEADERS)
-    monkeypatch.setattr("hubbub.server.wiring.dashboard_files", lambda: {"index.html": page})
+    monkeypatch.setattr("hubbub.server.doors.dashboard_files", lambda: {"index.html": page})
     hub = await start_hub()
     for path in ("/dashboard", "/dashboard/", "/dashboard/channels/acme", "/dashboard/index.html"):
         async with hub.http.get(path) as reply:
@@ -284,10 +284,10 @@ async def test_pages_come_with_their_policy_and_no_other_page_frames_them(
 
 
 async def test_without_the_build_the_door_says_so(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub.server.wiring.dashboard_files", dict)
-    hub = await start_hub()
+    monkeypatch.setattr("hubbub.server.doors.dashboard_files", dict)
+    hub = await start_server()
     async with hub.http.get("/dashboard") as reply:
         assert (reply.status, "make web" in await reply.text()) == (404, True)
 

@@ -10,7 +10,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from harness.admin import admin_of, service_of
+from harness.admin import HUB, admin_of, service_of
 from harness.clock import FakeClock
 from harness.dashboard import COOKIE, Browser
 from harness.running_hub import RunningHub, Socket, StartHub, open_hub
@@ -81,9 +81,9 @@ async def test_counters_topology_alarms_and_audit_are_told_while_watched(hub: Ru
 @pytest.mark.spec("UI-01", "ADMIN-03")
 @pytest.mark.parametrize("level", [Level.SERVICE, Level.VIEWER])
 async def test_who_belongs_to_a_hub_watches_that_hub_only(
-    start_hub: StartHub, level: Level
+    start_server: StartHub, level: Level
 ) -> None:
-    hub = await start_hub(open_hub(), open_hub("other"))
+    hub = await start_server(open_hub(), open_hub("other"))
     board = await watching(hub, level, "acme")
     reply = await board.subscribe("counters", "counters:other", "counters:acme", "audit", "alarms")
     assert [each["channel"] for each in reply["channels"]] == ["counters:acme"]
@@ -92,10 +92,10 @@ async def test_who_belongs_to_a_hub_watches_that_hub_only(
 
 @pytest.mark.spec("UI-01", "SEC-01")
 async def test_those_who_watch_one_hub_leave_room_for_others(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hubbub.engine.administration.watching.MOST_WATCHERS", 4)
-    hub = await start_hub(open_hub(), open_hub("other"))
+    hub = await start_server(open_hub(), open_hub("other"))
     crowd = [await watching(hub, Level.VIEWER, "acme") for _ in range(3)]
     for board, last in zip(crowd, ("SessionInfo", "SessionInfo", "Disconnect"), strict=True):
         await board.expect(last)
@@ -164,10 +164,10 @@ async def test_logging_out_ends_what_is_watched(hub: RunningHub) -> None:
 
 @pytest.mark.spec("UI-01", "ADMIN-03")
 async def test_who_begins_to_watch_with_a_token_that_has_ended_is_told_nothing(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    board = await watching(await start_hub(clock=clock))
+    board = await watching(await start_server(clock=clock))
     clock.advance(16 * 60)
     await board.subscribe("counters")
     await board.closed()
@@ -200,3 +200,27 @@ async def test_series_are_there_when_a_chart_opens(hub: RunningHub) -> None:
     every = await admin_of(hub)("GET", "/v1/admin/series?span=24h")
     assert every.json["series"][0]["hub"] == "*"
     assert (await admin_of(hub)("GET", "/v1/admin/series?span=1y")).code == "bad_request"
+
+
+@pytest.mark.spec("UI-01", "ADMIN-05")
+async def test_a_viewer_watches_without_names_of_documents_and_peers_and_queries_of_addresses(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(callback_addresses="loopback"))
+    client = await hub.socket()
+    await client.subscribe("doc:merger")
+    boards = [await watching(hub, level, "acme") for level in (Level.SERVICE, Level.VIEWER)]
+    for board in boards:
+        await board.subscribe("topology:acme", "audit:acme")
+    stories = []
+    for board in boards:
+        stories.append(str(await told(board, "topology:acme")))
+    service = service_of(hub)
+    await service("PUT", f"{HUB}/peers/mallory", {"addresses": []})
+    callback = {"url": "http://127.0.0.1:9/in?key=sesame"}
+    await service("PUT", f"{HUB}/callbacks/c", callback)
+    for number, board in enumerate(boards):
+        for _ in range(2):
+            stories[number] += str(await told(board, "audit:acme"))
+    for secret in ("merger", "mallory", "sesame"):
+        assert [secret in story for story in stories] == [True, False], secret

@@ -8,12 +8,14 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from hubbub.gateways.proxies import TrustedProxies
 from hubbub.server.nats_server import program
 from hubbub.server.settings import Settings, load
 
@@ -81,7 +83,7 @@ def test_nodes_differ_only_in_their_names_and_their_data() -> None:
 
 
 def test_env_example_asks_for_every_secret_and_holds_none() -> None:
-    used = set(re.findall(r"\$\{(\w+)", (COMPOSE / "compose.yaml").read_text()))
+    used = set(re.findall(r"\$\{(\w+):\?", (COMPOSE / "compose.yaml").read_text()))
     assert used == set(example_secrets())
     for line in (COMPOSE / "env.example").read_text().splitlines():
         assert line.startswith("#") or not line or line.endswith("=")
@@ -241,13 +243,45 @@ def test_nats_on_kubernetes_is_where_the_nodes_look_for_it(tmp_path: Path) -> No
     assert ports == {int(port) for port in re.findall(r"0\.0\.0\.0:(\d+)", file.read_text())}
 
 
+@pytest.mark.spec("SEC-02")
+@pytest.mark.parametrize("file", [COMPOSE / "nats.conf", KUBERNETES / "nats.yaml"])
+def test_the_monitoring_of_nats_which_asks_for_no_login_is_not_open(file: Path) -> None:
+    addresses = re.findall(r"^\s*https?(?:_port)?: *(\S+)", file.read_text(), re.MULTILINE)
+    assert all(address.startswith("127.0.0.1:") for address in addresses), addresses
+
+
 # -- both -----------------------------------------------------------------------------------------
 
 
 def images() -> Iterator[str]:
-    yield from (each["image"] for each in compose()["services"].values())
+    """Where a variable may name a digest, what holds without it."""
+    for each in compose()["services"].values():
+        yield re.sub(r"\$\{\w+_IMAGE:-(.+)\}", r"\1", each["image"])
     yield container("hubbub.yaml", "hubbub")["image"]
     yield container("nats.yaml", "nats")["image"]
+
+
+def test_only_the_proxy_says_which_address_a_client_has(tmp_path: Path) -> None:
+    """Others in the network of the containers count under their own address, whatever they say."""
+    proxy = compose()["services"]["proxy"]["networks"]["inside"]["ipv4_address"]
+    (pool,) = compose()["networks"]["inside"]["ipam"]["config"]
+    network, others = ip_network(pool["subnet"]), ip_network(pool["ip_range"])
+    assert ip_address(proxy) in network
+    assert ip_address(proxy) not in others, "docker gives these to the other containers"
+    trusted = TrustedProxies(hub_settings("hub1").listener.trusted_proxies)
+    forged = {b"x-forwarded-for": b"203.0.113.9"}
+    for peer in (str(others[1]), str(network[1]), "10.0.0.1", "192.168.0.1", "172.16.0.1"):
+        assert trusted.client_of(peer, forged, False)[0] == peer
+    assert trusted.client_of(proxy, forged, False)[0] == "203.0.113.9"
+    on_kubernetes = TrustedProxies(kubernetes_settings(tmp_path).listener.trusted_proxies)
+    assert on_kubernetes.client_of("10.0.0.1", forged, False)[0] == "10.0.0.1"
+
+
+def test_no_hub_of_the_shipped_files_is_open_to_everyone(tmp_path: Path) -> None:
+    for settings in (hub_settings("hub1"), kubernetes_settings(tmp_path)):
+        for name, hub in settings.hubs.items():
+            assert not hub.settings.allow_anonymous, name
+            assert not any(rules.allow_anonymous for rules in hub.rules.values()), name
 
 
 def test_foreign_images_are_pinned_to_a_version() -> None:

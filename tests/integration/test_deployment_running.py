@@ -116,11 +116,11 @@ async def test_the_cluster_of_the_compose_file_goes_on_when_parts_of_it_die(
         url = await stack.enter_async_context(nginx_of_compose(tmp_path, ports))
         settings = load(nodes[0].config, {})
         identity = Identity(user_id="ann", level=Level.SERVICE)
-        token = make_tokens(settings, SystemClock()).issue("demo", identity, 600)
+        token = make_tokens(settings, SystemClock()).issue("main", identity, 600)
         heard: asyncio.Queue[Any] = asyncio.Queue()
         async with (
-            connect(url, hub="demo", token=token) as reader,
-            connect(url, hub="demo", token=token) as writer,
+            connect(url, hub="main", token=token) as reader,
+            connect(url, hub="main", token=token) as writer,
         ):
             await reader.subscribe("news", handler=lambda message: heard.put_nowait(message.data))
             await goes_through(writer, heard, "all there")

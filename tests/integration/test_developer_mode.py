@@ -52,9 +52,9 @@ async def test_developer_mode_is_open_and_leaves_nothing_open_behind(
         assert (await socket.publish("room:1", {"json": 1}))["success"]
         fresh = await running.socket("made-by-use")
         assert (await fresh.publish("a", {"json": 1}))["success"]
-    told = "hub 'made-by-use' came into being by use: nobody declared it (declared are 'demo')"
+    told = "hub 'made-by-use' was created on first use: nobody declared it (declared: 'demo')"
     assert [record.levelname for record in caplog.records if told in record.message] == ["WARNING"]
-    assert "hub 'demo' came" not in caplog.text
+    assert "hub 'demo' was created" not in caplog.text
 
     server = Server(load(None, {}, keys(tmp_path)))
     await server.start()
@@ -112,7 +112,10 @@ async def test_whoever_mistypes_a_hub_is_told_over_zeromq(
 
 @pytest.mark.spec("OPS-02")
 async def test_answers_of_a_hub_that_was_made_by_use_say_so(tmp_path: Path) -> None:
-    note = "nobody declared the hub 'dm%C3%A9o': it came into being by use"
+    note = (
+        "nobody declared the hub 'dm%C3%A9o': it was created on first use; if the name is a typo, "
+        "delete it with `hubbub hubs delete`"
+    )
     async with developer_hub(tmp_path) as running:
         for hub, wanted in (("dm%C3%A9o", note), ("demo", None)):
             path = f"/v1/hubs/{hub}"

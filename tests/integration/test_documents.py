@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jsonpatch
@@ -22,7 +25,8 @@ from hubbub.domain.notices import Notice
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.requests import Request
 from hubbub.domain.rules import Quotas, Rules
-from hubbub.engine.channels.retention import Retention
+from hubbub.engine.documents.owner import DocumentOwner
+from hubbub.engine.retention import Retention
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
@@ -138,7 +142,7 @@ async def test_a_change_that_fails_says_where_and_changes_nothing(start_hub: Sta
     assert (invalid["error"]["code"], invalid["opIndex"]) == ("invalid_patch", 0)
     large = await change(socket, *[add("/a", 1)] * 1001)
     assert large["error"]["code"] == "too_large"
-    number = await change(socket, add("/a", 2**53))
+    number = await change(socket, add("/a", 2**53 + 1))
     assert number["error"]["code"] == "invalid_payload"
     kind = await change(socket, add("/a", 1), channel="news")
     assert kind["error"]["code"] == "wrong_channel_kind"
@@ -202,9 +206,9 @@ async def test_bytes_travel_through_a_document(start_hub: StartHub) -> None:
 
 @pytest.mark.spec("DOC-02", "a repeat is answered with the original version, however late")
 async def test_a_producers_repeat_counts_once(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub())
+    hub = await start_server(open_hub())
     socket = await hub.socket()
     first = await change(socket, add("/n/-", 1), producer=producer(1))
     await change(socket, add("/n/-", 2))
@@ -220,7 +224,7 @@ async def test_a_producers_repeat_counts_once(
     assert (await change(socket, producer=producer(2)))["version"] == 2
     assert (await change(socket, producer=producer(2)))["duplicate"] is True
     await hub.close()
-    hub = await start_hub(open_hub())
+    hub = await start_server(open_hub())
     socket = await hub.socket()
     again = await change(socket, add("/n/-", 1), producer=producer(1))
     assert (again["version"], again["duplicate"]) == (1, True)
@@ -294,16 +298,16 @@ async def test_a_subscriber_names_the_version_that_it_has(start_hub: StartHub) -
 
 
 @pytest.mark.spec("DOC-02", "the document as it was, by version and by time")
-async def test_time_travel_within_what_is_kept(start_hub: StartHub) -> None:
+async def test_time_travel_within_what_is_kept(start_server: StartHub) -> None:
     clock = FakeClock()
     rules = msgspec.structs.replace(OPEN, max_document_changes=50)
-    hub = await start_hub(open_hub(rules=rules), clock=clock)
+    hub = await start_server(open_hub(rules=rules), clock=clock)
     socket = await hub.socket()
     times = []
     for number in range(230):
         clock.advance(1)
         times.append((await change(socket, add("/n", number)))["ts"])
-    await hub.server.owner.settle_snapshots()
+    await hub.server.owner.room(DocumentOwner).settle_snapshots()
     assert await document(socket, at=229) == {"n": 228}
     assert await document(socket, at=150, path="n") == 149
     assert await document(socket, atTime=times[199]) == {"n": 199}
@@ -315,10 +319,10 @@ async def test_time_travel_within_what_is_kept(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("DOC-02", "a document goes some time after its last change, in a new epoch")
-async def test_a_document_expires(start_hub: StartHub) -> None:
+async def test_a_document_expires(start_server: StartHub) -> None:
     clock = FakeClock()
     rules = msgspec.structs.replace(OPEN, document_ttl_seconds=60)
-    hub = await start_hub(open_hub(rules=rules), clock=clock)
+    hub = await start_server(open_hub(rules=rules), clock=clock)
     socket = await hub.socket()
     epoch = (await change(socket, add("/a", 1)))["epoch"]
     await socket.subscribe(CHANNEL)
@@ -334,19 +338,137 @@ async def test_a_document_expires(start_hub: StartHub) -> None:
     assert await document(socket) == {}
 
 
+@pytest.mark.spec("DOC-02", "a document that has outlived its rules is gone for every reader")
+async def test_a_document_is_gone_at_the_millisecond_at_which_it_expires(
+    start_hub: StartHub,
+) -> None:
+    clock = FakeClock()
+    rules = msgspec.structs.replace(OPEN, document_ttl_seconds=60)
+    hub = await start_hub(open_hub(rules=rules), clock=clock)
+    socket = await hub.socket()
+    for ending in ("read", "changes", "change", "subscribe"):
+        epoch = (await change(socket, add("/a", 1)))["epoch"]
+        clock.advance(59.999)
+        assert await document(socket) == {"a": 1}
+        clock.advance(0.001)
+        if ending == "read":
+            assert await document(socket) == {}
+        elif ending == "changes":
+            path = f"/v1/hubs/acme/channels/{CHANNEL}/document/changes"
+            async with hub.http.get(path) as answer:
+                found = await answer.json()
+            assert (found["version"], found["changes"]) == (0, [])
+        elif ending == "change":
+            changed = await change(socket, add("/b", 2))
+            assert (changed["version"], changed["epoch"] != epoch) == (1, True)
+            assert await document(socket) == {"b": 2}
+            clock.advance(60)
+        else:
+            await socket.subscribe(CHANNEL)
+            assert (await socket.expect("DocumentInfo"))["version"] == 0
+
+
+@pytest.mark.spec("DOC-02", "changes that are not kept are not passed over in silence")
+async def test_pages_of_changes_say_when_older_ones_are_gone(start_hub: StartHub) -> None:
+    rules = msgspec.structs.replace(OPEN, max_document_changes=50)
+    hub = await start_hub(open_hub(rules=rules), session__messagesPerSecond=0)
+    socket = await hub.socket()
+    path = f"/v1/hubs/acme/channels/{CHANNEL}/document/changes"
+
+    async def page(query: str = "") -> Any:
+        async with hub.http.get(path + query) as answer:
+            return await answer.json()
+
+    assert (await page())["recovered"]
+    for number in range(230):
+        await change(socket, add("/n", number))
+    await hub.server.owner.room(DocumentOwner).settle_snapshots()
+    oldest = (await page())["changes"][0]["version"]
+    assert oldest > 1
+    assert not (await page())["recovered"]
+    assert not (await page(f"?after={oldest - 2}"))["recovered"]
+    assert (await page(f"?after={oldest - 1}"))["recovered"]
+    assert (await page("?after=230"))["recovered"]
+    assert not (await page("?after=231"))["recovered"]  # that was another document
+    assert (await page("?before=231&limit=10"))["recovered"]
+    assert not (await page(f"?before={oldest + 5}"))["recovered"]
+
+
 @pytest.mark.spec("DOC-03", "a hub that is stopped and started again has every change")
-async def test_a_document_survives_a_restart(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub())
+async def test_a_document_survives_a_restart(start_server: StartHub) -> None:
+    hub = await start_server(open_hub())
     socket = await hub.socket()
     for number in range(130):
         last = await change(socket, add("/n/-", number))
     await hub.close()
-    hub = await start_hub(open_hub())
+    hub = await start_server(open_hub())
     socket = await hub.socket()
     found = await get(socket)
     assert (found["version"], found["epoch"]) == (130, last["epoch"])
     assert found["document"] == {"n": list(range(130))}
     assert (await change(socket, add("/x", 1)))["version"] == 131
+
+
+# -- damage ---------------------------------------------------------------------------------------
+
+
+def damage(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path / "data" / "hubbub.db")) as database, database:
+        assert database.execute(statement).rowcount > 0
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE document_snapshots SET content = substr(content, 1, 20) WHERE version > 150",
+        "UPDATE document_snapshots SET content = x'00ff' WHERE version > 150",
+    ],
+)
+async def test_a_damaged_snapshot_is_replaced_by_the_one_before(
+    start_server: StartHub, tmp_path: Path, statement: str
+) -> None:
+    hub = await start_server(open_hub(), session__messagesPerSecond=0)
+    socket = await hub.socket()
+    for number in range(230):
+        await change(socket, add("/n/-", number))
+    await hub.close()
+    damage(tmp_path, statement)
+    hub = await start_server(open_hub(), session__messagesPerSecond=0)
+    socket = await hub.socket()
+    await socket.subscribe(CHANNEL)
+    assert (await socket.expect("DocumentInfo"))["version"] == 230
+    assert await document(socket) == {"n": list(range(230))}
+    assert await document(socket, at=210) == {"n": list(range(210))}
+    assert (await change(socket, add("/x", 1)))["version"] == 231
+
+
+async def test_a_document_that_cannot_be_read_answers_everyone_and_is_deleted(
+    start_server: StartHub, tmp_path: Path
+) -> None:
+    hub = await start_server(open_hub())
+    socket = await hub.socket()
+    for number in range(30):
+        await change(socket, add("/n/-", number))
+    await hub.close()
+    damage(tmp_path, "UPDATE document_changes SET ops = x'5b7b00' WHERE version = 20")
+    damage(tmp_path, "DELETE FROM document_snapshots")
+    hub = await start_server(open_hub())
+    socket = await hub.socket()
+    await socket.subscribe(CHANNEL)
+    assert (await socket.expect("DocumentInfo"))["version"] == 30
+    refusal = (await get(socket))["error"]
+    assert (refusal["code"], "what is stored of it is damaged" in refusal["message"]) == (
+        "internal",
+        True,
+    )
+    assert (await change(socket, add("/x", 1)))["error"]["code"] == "internal"
+    assert (await get(socket, at=25))["error"]["code"] == "internal"
+    assert await document(socket, at=10) == {"n": list(range(10))}
+    path = f"/v1/hubs/acme/channels/{CHANNEL}/document"
+    service = f"Bearer {hub.token(None, level=Level.SERVICE)}"
+    async with hub.http.delete(path, headers={"Authorization": service}) as answer:
+        assert answer.status == 204
+    assert (await change(socket, add("/x", 1)))["version"] == 1
 
 
 # -- beside messages ------------------------------------------------------------------------------
@@ -512,7 +634,7 @@ async def test_documents_over_protobuf(start_hub: StartHub) -> None:
                 assert isinstance(frame, bytes)
                 seen.extend(PROTOBUF_V1.decode_notices(frame))
 
-        await ask(requests.Subscribe((requests.ChannelRequest(CHANNEL),), 1), notices.Subscribed)
+        await ask(requests.Subscribe((requests.SubscribeItem(CHANNEL),), 1), notices.Subscribed)
         assert (await find(notices.DocumentInfo)).version == 0
         ops = [
             add("/a", [1, 2.5, None, True, "x", {"$bytes": "AAEC"}]),
@@ -520,7 +642,7 @@ async def test_documents_over_protobuf(start_hub: StartHub) -> None:
         ]
         text = msgspec.json.encode(ops)
         changed = await ask(
-            requests.DocumentChange(CHANNEL, JsonList(text), 3), notices.DocumentChanged
+            requests.ChangeDocument(CHANNEL, JsonList(text), 3), notices.DocumentChangeResult
         )
         assert (changed.success, changed.version) == (True, 1)
         whole = {"a": [1, 2.5, None, True, "x", {"$bytes": "AAEC"}, {"$$bytes": 1}]}
@@ -532,17 +654,19 @@ async def test_documents_over_protobuf(start_hub: StartHub) -> None:
         update = await find(notices.DocumentUpdated)
         assert update.version == 2
         failed = await ask(
-            requests.DocumentChange(CHANNEL, JsonList(b'[{"op":"remove","path":"/x"}]'), 3),
-            notices.DocumentChanged,
+            requests.ChangeDocument(CHANNEL, JsonList(b'[{"op":"remove","path":"/x"}]'), 3),
+            notices.DocumentChangeResult,
         )
         assert (failed.op_index, failed.reason) == (0, "missing")
         # Values that JSON cannot hold.
         value = pb.DocumentValue(kind=pb.DocumentValue.OBJECT, keys=["a", "a"])
         value.items.extend([pb.DocumentValue(null=True)] * 2)
-        bad: list[tuple[pb.DocumentValue, type[notices.Failed | notices.DocumentChanged], str]] = [
+        bad: list[
+            tuple[pb.DocumentValue, type[notices.Failed | notices.DocumentChangeResult], str]
+        ] = [
             (value, notices.Failed, "malformed"),
             (pb.DocumentValue(number=float("nan")), notices.Failed, "invalid_payload"),
-            (pb.DocumentValue(integer=2**60), notices.DocumentChanged, "invalid_payload"),
+            (pb.DocumentValue(integer=2**60 + 1), notices.DocumentChangeResult, "invalid_payload"),
         ]
         for each, kind, code in bad:
             op = pb.DocumentOp(op="add", path="/x", value=each)

@@ -190,7 +190,7 @@ async def test_documents_that_nobody_uses_leave_the_memory_and_come_back(
     paths = [PATH.replace("doc:a", f"doc:{number}") for number in range(20)]
     for number, path in enumerate(paths):
         assert (await ask(hub, "PUT", path, {"n": number, "x": "x" * 1_000}))[0] == 200
-        assert hub.server.owner.channels.document_bytes < 7_000
+        assert hub.server.owner.channels.state_bytes < 7_000
     for number, path in enumerate(paths):
         status, found, headers = await ask(hub, "GET", path)
         assert (status, found["n"]) == (200, number)

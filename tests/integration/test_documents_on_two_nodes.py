@@ -15,18 +15,21 @@ from harness.engine import Alone, Cluster, EngineNode, FakeConnection, receive, 
 from harness.moving import MovingCluster
 from harness.running_hub import OPEN, open_hub
 from harness.unreliable import STORMY, Faults
-from hubbub.domain.documents.changes import PATCH, ChangeOptions
+from hubbub.domain.asking import OwnerRequest
+from hubbub.domain.documents.changes import PATCH, ChangeOptions, DocumentQuery
+from hubbub.domain.documents.requests import ApplyChange
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.errors import StaleOwner, StoreUnavailable, VersionMismatch
-from hubbub.domain.messages import Attributes, Message
+from hubbub.domain.messages import Message
 from hubbub.domain.notices import (
-    DocumentChanged,
+    DocumentChangeResult,
     DocumentFound,
     DocumentInfo,
     DocumentUpdated,
 )
 from hubbub.domain.permissions import Identity, Level
-from hubbub.domain.requests import DocumentChange, DocumentGet, Producer
+from hubbub.domain.requests import ChangeDocument, DocumentGet, Producer
+from hubbub.engine.documents.service import Documents
 from hubbub.ports.bus import PublishOutcome
 
 pytestmark = pytest.mark.spec("DOC-03")
@@ -40,15 +43,15 @@ def add(path: str, value: Any) -> JsonList:
 
 
 def send(connection: FakeConnection, channel: str, ops: JsonList, **more: Any) -> None:
-    receive(connection, DocumentChange(channel, ops, req_id=1, **more))
+    receive(connection, ChangeDocument(channel, ops, req_id=1, **more))
 
 
 async def change(
     connection: FakeConnection, channel: str, ops: JsonList, **more: Any
-) -> DocumentChanged:
-    before = len(connection.all(DocumentChanged))
+) -> DocumentChangeResult:
+    before = len(connection.all(DocumentChangeResult))
     send(connection, channel, ops, **more)
-    return await connection.next(DocumentChanged, before + 1)
+    return await connection.next(DocumentChangeResult, before + 1)
 
 
 async def get(connection: FakeConnection, channel: str, **more: Any) -> DocumentFound:
@@ -83,7 +86,7 @@ async def heard(connection: FakeConnection, version: int) -> None:
 async def delete(node: EngineNode, channel: str) -> None:
     hub = node.node.hub("acme")
     options = ChangeOptions("delete", from_hub=True)
-    await node.node.documents.settle(hub, SERVICE, channel, b"", options)
+    await node.node.feature(Documents).settle(hub, SERVICE, channel, b"", options)
 
 
 # -- a network that loses, doubles and reorders ---------------------------------------------------
@@ -117,8 +120,8 @@ async def test_a_subscriber_that_names_its_version_misses_nothing_while_others_c
         writer = cluster.nodes["west"].connect()
         for number in range(10):
             send(writer, channel, add("/n/-", number))
-        await writer.next(DocumentChanged, 10)
-        epoch = writer.all(DocumentChanged)[-1].epoch
+        await writer.next(DocumentChangeResult, 10)
+        epoch = writer.all(DocumentChangeResult)[-1].epoch
         late = []
         for number in range(10, 60):
             send(writer, channel, add("/n/-", number))
@@ -141,16 +144,16 @@ async def test_a_change_while_a_subscription_is_prepared_is_told_to_who_has_the_
         writer = alone.node.connect()
         epoch = (await change(writer, "doc:list", add("/a", 1))).epoch
         follower = await alone.node.subscribe("doc:list")
-        original = alone.node.bus.document
+        original = alone.node.bus.ask
 
-        async def slow(query: Any) -> Any:
+        async def slow(query: OwnerRequest[Any], /) -> Any:
             answer = await original(query)
-            if query.since is not None:
+            if isinstance(query, DocumentQuery) and query.since is not None:
                 await change(writer, "doc:list", add("/a", 2))
                 await heard(follower, 2)
             return answer
 
-        alone.node.bus.document = slow  # type: ignore[method-assign]
+        alone.node.bus.ask = slow  # type: ignore[method-assign]
         late = alone.node.connect()
         await subscribe(late, "doc:list", document_version=1, document_epoch=epoch)
         await heard(late, 2)
@@ -165,7 +168,7 @@ async def test_a_node_that_was_cut_off_is_told_what_it_missed(tmp_path: Path) ->
         cluster.network.cut.add(("west", "east"))
         for number in range(100):
             send(near, channel, add("/n", number))
-        await near.next(DocumentChanged, 100)
+        await near.next(DocumentChangeResult, 100)
         cluster.network.cut.clear()
         await heard(far, 100)
         assert versions(far) == list(range(1, 101))
@@ -227,7 +230,7 @@ async def test_nobody_is_told_a_version_that_is_not_on_disk(tmp_path: Path) -> N
         cluster.store.failing = StoreUnavailable("in this test")
         cluster.store.held = None
         held.set()
-        assert isinstance((await writer.next(DocumentChanged, 2)).error, StoreUnavailable)
+        assert isinstance((await writer.next(DocumentChangeResult, 2)).error, StoreUnavailable)
         cluster.store.failing = None
         assert (await change(writer, channel, add("/a", 3))).version == 2
         for follower in followers:
@@ -259,14 +262,14 @@ async def test_a_refusal_is_judged_again_where_the_append_failed(tmp_path: Path)
         send(fourth, channel, add("/n", 4), expected_version=1)
         alone.store.failing = StoreUnavailable("in this test")
         held.set()
-        failed = await first.next(DocumentChanged)
+        failed = await first.next(DocumentChangeResult)
         assert isinstance(failed.error, StoreUnavailable)
-        assert not second.all(DocumentChanged), "it waits until the document is read again"
+        assert not second.all(DocumentChangeResult), "it waits until the document is read again"
         alone.store.failing = alone.store.held = None
-        accepted = await second.next(DocumentChanged)
+        accepted = await second.next(DocumentChangeResult)
         assert (accepted.error, accepted.version) == (None, 2)
         for later in (third, fourth):
-            refused = await later.next(DocumentChanged)
+            refused = await later.next(DocumentChangeResult)
             assert isinstance(refused.error, VersionMismatch)
             assert refused.version == 2
         assert await document(alone.node, channel) == {"n": 2}
@@ -285,9 +288,9 @@ async def test_a_producers_refused_change_is_judged_again(tmp_path: Path) -> Non
         await until_append(alone.store.batches, 3)
         alone.store.failing = StoreUnavailable("in this test")
         held.set()
-        await first.next(DocumentChanged, 2)
+        await first.next(DocumentChangeResult, 2)
         alone.store.failing = alone.store.held = None
-        accepted = await second.next(DocumentChanged, 2)
+        accepted = await second.next(DocumentChangeResult, 2)
         assert (accepted.error, accepted.version, accepted.duplicate) == (None, 3, False)
         again = await change(
             second, channel, add("/n", 2), expected_version=2, producer=Producer("p", 2)
@@ -380,8 +383,7 @@ async def test_a_former_owner_can_not_change_a_document(tmp_path: Path) -> None:
         said = await change(writer, channel, add("/n", 2))
         assert said.version == 2
         answered: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
-        made = Attributes(change=ChangeOptions())
-        stale = Message("m", "acme", channel, "", add("/n", 9).text, PATCH, 0, attributes=made)
-        old.owner.publish(stale, answered.set_result)
+        late = Message("m", "acme", channel, "", add("/n", 9).text, PATCH, 0)
+        old.owner.publish(ApplyChange(late, ChangeOptions()), answered.set_result)
         assert isinstance((await answered).error, StaleOwner)
         assert await document(cluster.nodes["east"], channel) == {"n": 2}

@@ -95,14 +95,14 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(start_hub: StartHub) -> AsyncIterator[Stage]:
+async def stage(start_server: StartHub) -> AsyncIterator[Stage]:
     configuration = topic_hub(callback_addresses="loopback")
     rules = {
         name: msgspec.structs.replace(each, store_by_default=True)
         for name, each in configuration.rules.items()
     }
     configuration = msgspec.structs.replace(configuration, rules=rules)
-    hub = await start_hub(configuration, zeromq__endpoint=ANY_PORT, **QUIET)
+    hub = await start_server(configuration, zeromq__endpoint=ANY_PORT, **QUIET)
     async with zeromq_clients(hub) as clients:
         yield Stage(hub, clients)
 
@@ -363,8 +363,7 @@ WRONG: tuple[tuple[str, object], ...] = (
     ("relevantUntil", -1),
     ("relevantUntil", "soon"),
     ("location", [1, 2]),
-    ("location", {"lat": 91}),
-    ("location", {"lng": "12"}),
+    ("location", "here"),
     ("location", {"name": "x" * 2000}),
     ("headers", "k=v"),
     ("headers", {"k": "x" * 9000}),
@@ -410,7 +409,7 @@ async def test_a_wrong_header_is_refused_by_its_name(stage: Stage) -> None:
             ("Priority", "6"),
             ("Author", "%0A"),
             ("Conversation-Id", "x" * 257),
-            ("Location", '{"lat":91}'),
+            ("Location", "[1]"),
             ("Headers", "[1]"),
         ):
             headers = {"Authorization": f"Bearer {stage.token}", f"Hubbub-{field}": value}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import runpy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,9 @@ from hubbub.domain import errors
 from hubbub.domain.errors import HubbubError, catalogue
 
 ROOT = Path(__file__).parents[2]
+SERVER = ("cluster", "connectors", "engine", "gateways", "journal", "server", "storage")
+PRIVATE = {"address", "folder", "host", "hosts", "path", "servers", "strerror", "url"}
+"""Names of what only the operator may read."""
 
 # Clients are written against these. A line may be added; none may ever change or go.
 PROMISED = """
@@ -103,6 +108,62 @@ def test_the_reference_is_what_the_errors_say() -> None:
     page = (ROOT / "docs" / "errors.md").read_text()
     assert page == script["render"]()
     assert all(f"| `{code}` |" in page for code in catalogue())
+
+
+def _told_to_clients(call: ast.Call) -> list[ast.expr]:
+    """The first argument: the second one is the detail, which stays in the log."""
+    return call.args[:1] + [each.value for each in call.keywords if each.arg == "message"]
+
+
+def _secrets(told: ast.expr, caught: set[str]) -> Iterator[str]:
+    for node in ast.walk(told):
+        if isinstance(node, ast.FormattedValue):
+            value: ast.AST | None = node.value
+            while isinstance(value, ast.Attribute | ast.Call | ast.Subscript):
+                if isinstance(value, ast.Attribute) and value.attr in PRIVATE:
+                    yield value.attr
+                if isinstance(value, ast.Attribute) and value.attr in ("message", "word"):
+                    break  # of another error of the hub: fit for clients itself
+                value = getattr(value, "value", None) or getattr(value, "func", None)
+            if isinstance(value, ast.Name) and value.id in caught | PRIVATE:
+                yield value.id
+
+
+def _leaks(source: str, kinds: set[str]) -> Iterator[tuple[int, str]]:
+    tree = ast.parse(source)
+    handlers = [node for node in ast.walk(tree) if isinstance(node, ast.ExceptHandler)]
+    caught = {each.name for each in handlers if each.name is not None}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in kinds:
+            for told in _told_to_clients(node):
+                yield from ((node.lineno, name) for name in _secrets(told, caught))
+
+
+@pytest.mark.spec("LIVE-17")
+def test_no_error_about_the_hubs_own_parts_tells_clients_a_path_an_address_or_an_exception() -> (
+    None
+):
+    """The operator reads it in the log, from the detail."""
+    tree = [*catalogue().values()]
+    own = (errors.Unavailable, errors.Timeout, errors.Internal)
+    kinds = {kind.__name__ for kind in tree if issubclass(kind, own)}
+    assert {"StoreUnavailable", "ServiceTimeout", "Internal"} < kinds
+    control = "try: ...\nexcept OSError as error: raise StoreUnavailable(f'{path}: {error}')"
+    assert list(_leaks(control, kinds)) == [(2, "path"), (2, "error")]
+    found = [
+        f"{file.relative_to(ROOT)}:{line} {name}"
+        for folder in SERVER
+        for file in sorted((ROOT / "src" / "hubbub" / folder).rglob("*.py"))
+        for line, name in _leaks(file.read_text(), kinds)
+    ]
+    assert found == []
+
+
+def test_a_detail_is_what_logs_write_and_never_what_doors_send() -> None:
+    for kind in catalogue().values():
+        error = kind("told").with_detail("/var/lib/hubbub is full")
+        assert (error.message, str(error)) == ("told", "/var/lib/hubbub is full")
+    assert str(errors.Internal("told")) == "told"
 
 
 @pytest.mark.spec("LIVE-17")

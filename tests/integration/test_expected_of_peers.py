@@ -28,9 +28,9 @@ CLOSED = Rules()
 
 
 async def test_presence_shows_what_a_client_says_of_itself_and_what_it_changes(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(rules=PRESENT))
+    hub = await start_server(open_hub(rules=PRESENT))
     watcher = await hub.socket()
     await watcher.subscribe("room")
     await watcher.find("Presence")
@@ -85,9 +85,9 @@ async def test_presence_data_that_no_node_could_keep_is_refused(start_hub: Start
 
 
 async def test_presence_data_is_restored_with_the_session_and_ends_with_the_subscription(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(rules=PRESENT))
+    hub = await start_server(open_hub(rules=PRESENT))
     socket = await hub.socket()
     await socket.send("Auth", reqID=1, token=hub.token("ann"))
     key = (await socket.find("SessionRestore"))["restoreKey"]
@@ -252,8 +252,8 @@ async def test_another_user_on_the_same_socket_has_no_tokens_of_the_first(
     assert failure["channel"] == "secret"
 
 
-async def test_a_restored_session_has_its_tokens_for_channels(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(rules=CLOSED))
+async def test_a_restored_session_has_its_tokens_for_channels(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(rules=CLOSED))
     socket = await hub.socket()
     await socket.send("Auth", reqID=1, token=hub.token("ann"))
     key = (await socket.find("SessionRestore"))["restoreKey"]
@@ -325,7 +325,7 @@ async def test_a_stored_key_is_known_after_a_restart_and_after_years(tmp_path: P
 
 
 async def test_many_at_once_keep_their_order_and_are_stored_once(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(rules=STORED))
+    hub = await start_hub(open_hub(rules=STORED), session__messagesPerSecond=0)
     async with connect(f"ws://{hub.address}", hub="acme") as client:
         publishing = [
             client.publish("news", number // 2, store=True, idempotency_key=f"k{number // 2}")

@@ -13,10 +13,10 @@ from harness.clock import FakeClock
 from harness.engine import Alone, publish
 from harness.restarting import RestartingHub
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
-from hubbub.domain.notices import Delivery, Subscribed
+from hubbub.domain.notices import MessageDelivery, Subscribed
 from hubbub.domain.notices import Published as Acknowledged
 from hubbub.domain.permissions import Grant
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem
 from hubbub.domain.rules import Rules
 
 pytestmark = pytest.mark.spec("LIVE-12")
@@ -113,15 +113,15 @@ async def test_a_newer_retained_message_is_not_missed_while_subscribing(tmp_path
         await speaker.next(Acknowledged)
         for turns in range(12):
             listener = alone.node.connect()
-            wanted = (ChannelRequest("a"), ChannelRequest(f"b{turns}"))
+            wanted = (SubscribeItem("a"), SubscribeItem(f"b{turns}"))
             listener.say(Subscribe(wanted))
             for _ in range(turns):
                 await asyncio.sleep(0)
             publish(speaker, "a", b"%d" % (turns + 1), req_id=1, retain=True)
             await listener.next(Subscribed)
             await speaker.next(Acknowledged, turns + 2)
-            await listener.next(Delivery)
-            newest = listener.all(Delivery)[-1].message.payload
+            await listener.next(MessageDelivery)
+            newest = listener.all(MessageDelivery)[-1].message.payload
             assert newest == b"%d" % (turns + 1)
             assert listener.session is not None
             alone.node.node.close(listener.session)
@@ -204,9 +204,9 @@ async def test_flags_are_ignored_where_the_rule_does_not_allow_them(tmp_path: Pa
 
 
 async def test_presence_is_the_state_on_subscribe_and_then_joins_and_leaves(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(rules=rules(presence=True)))
+    hub = await start_server(open_hub(rules=rules(presence=True)))
     ann = await hub.socket(token=hub.token("ann", colour="red"))
     await ann.subscribe("room")
     (me,) = (await ann.find("Presence"))["presence"]
@@ -249,10 +249,10 @@ async def test_presence_knows_who_somebody_is_once_they_say_so(start_hub: StartH
 
 
 async def test_a_change_of_rules_does_not_change_since_when_somebody_is_there(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(rules=rules(presence=True)), clock=clock)
+    hub = await start_server(open_hub(rules=rules(presence=True)), clock=clock)
     socket = await hub.socket()
     await socket.subscribe("room")
     (before,) = (await socket.find("Presence"))["presence"]
@@ -270,8 +270,8 @@ async def test_presence_that_is_not_kept_is_not_answered(start_hub: StartHub) ->
     assert (await socket.find("Presence"))["error"]["code"] == "not_found"
 
 
-async def test_occupancy_counts_and_says_no_names(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(rules=rules(occupancy=True)))
+async def test_occupancy_counts_and_says_no_names(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(rules=rules(occupancy=True)))
     watcher = await hub.socket()
     await watcher.subscribe("room")
     assert (await watcher.find("Occupancy"))["count"] == 1

@@ -82,7 +82,7 @@ async def _stored(hub: RunningHub) -> list[Message]:
     while True:
         after = found[-1].serial if found else 0
         query = HistoryQuery("acme", "news", 500, after=after)
-        page = await hub.server.node.bus.history(query)
+        page = await hub.server.node.bus.ask(query)
         found += page.messages
         if not page.more:
             return found

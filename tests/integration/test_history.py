@@ -64,9 +64,11 @@ def serials(page: dict[str, Any]) -> list[int]:
     return [int(message["channelSerial"]) for message in page["messages"]]
 
 
-async def reader(start_hub: StartHub, rules: Rules, count: int = COUNT, **more: object) -> Reader:
+async def reader(
+    start_server: StartHub, rules: Rules, count: int = COUNT, **more: object
+) -> Reader:
     clock = FakeClock()
-    hub = await start_hub(open_hub(rules=rules), clock=clock, **more)
+    hub = await start_server(open_hub(rules=rules), clock=clock, **more)
     there = Reader(hub, await hub.socket(), clock)
     await there.publish(count)
     return there
@@ -131,9 +133,9 @@ async def test_pages_put_together_are_everything_both_ways(
     assert forwards == backwards == list(range(1, COUNT + 1))
 
 
-async def large(start_hub: StartHub, rules: Rules) -> Reader:
+async def large(start_server: StartHub, rules: Rules) -> Reader:
     """Five messages, of which two fit into a page."""
-    there = await reader(start_hub, rules, 0)
+    there = await reader(start_server, rules, 0)
     for _ in range(5):
         there.clock.advance(1)
         assert (await there.socket.publish("news", {"text": LARGE}, store=True))["success"]
@@ -331,8 +333,8 @@ async def test_history_needs_the_permission_to_subscribe(start_hub: StartHub) ->
     assert page["messages"] == []
 
 
-async def test_times_that_went_backwards_are_found_all_the_same(start_hub: StartHub) -> None:
-    there = await reader(start_hub, STORED)
+async def test_times_that_went_backwards_are_found_all_the_same(start_server: StartHub) -> None:
+    there = await reader(start_server, STORED)
     there.clock.advance(-8)
     await there.publish(2)
     page = await there.page(afterTime=there.time(8))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from typing import Any
 from urllib.parse import quote
@@ -10,8 +11,10 @@ from urllib.parse import quote
 import pytest
 
 from harness.raw import RawConnection
-from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.running_hub import ANSWER_SECONDS, RunningHub, StartHub, open_hub
 from hubbub.domain.rules import Rules
+from hubbub.engine.sessions.filtered_history import FilteredHistory
+from hubbub.gateways.exchange import HttpExchange
 
 shared = pytest.mark.asyncio(loop_scope="module")
 MESSAGES = "/v1/hubs/acme/channels/news/messages"
@@ -505,10 +508,10 @@ async def test_an_idle_connection_is_closed_without_an_answer_nobody_asked_for(
 
 @pytest.mark.spec("OPS-03")
 async def test_a_request_under_way_is_answered_when_the_server_stops(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
-    hub = await start_hub(open_hub(rules=kept))
+    hub = await start_server(open_hub(rules=kept))
     async with await RawConnection.open(hub.address) as client:
         client.request("GET /healthz")
         await client.response()
@@ -542,6 +545,36 @@ async def test_a_client_that_leaves_in_the_middle_harms_nobody(shared_hub: Runni
         client.writer.transport.abort()
     async with shared_hub.http.get("/healthz") as health:
         assert health.status == 200
+
+
+@pytest.mark.spec("OPS-03", "SEC-05")
+async def test_a_request_whose_client_leaves_does_not_wait_for_the_garbage_collector(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = await start_hub(open_hub())
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def read(*_: object) -> None:
+        asked.set()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            left.set()
+
+    monkeypatch.setattr(FilteredHistory, "read", read)
+    gc.collect()
+    gc.disable()
+    try:
+        client = await RawConnection.open(hub.address)
+        client.request(f"GET {MESSAGES}?where=payload.a%3D1")
+        await asyncio.wait_for(asked.wait(), ANSWER_SECONDS)
+        client.writer.transport.abort()
+        await asyncio.wait_for(left.wait(), ANSWER_SECONDS)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            while any(isinstance(each, HttpExchange) for each in gc.get_objects()):
+                await asyncio.sleep(0)
+    finally:
+        gc.enable()
 
 
 @pytest.mark.spec("OPS-03")

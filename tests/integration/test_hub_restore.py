@@ -43,7 +43,7 @@ KEPT = msgspec.structs.replace(OPEN, store=True, retain=True)
 PUBLIC = "/v1/hubs/acme"
 
 
-async def two_hubs(start_hub: StartHub, **more: Any) -> RunningHub:
+async def two_hubs(start_server: StartHub, **more: Any) -> RunningHub:
     """`acme`, which is restored, and `other`, which goes on. Channels of both store."""
     BOXES.clear()
     hubs = [
@@ -52,7 +52,7 @@ async def two_hubs(start_hub: StartHub, **more: Any) -> RunningHub:
     ]
     adapters = {"void": AdapterSettings("test-memory", {"box": "box"})}
     more.setdefault("session__messagesPerSecond", 0)
-    return await start_hub(msgspec.structs.replace(hubs[0], adapters=adapters), hubs[1], **more)
+    return await start_server(msgspec.structs.replace(hubs[0], adapters=adapters), hubs[1], **more)
 
 
 async def must(caller: Caller, method: str, path: str, body: Any = None) -> Any:
@@ -168,8 +168,8 @@ async def change_everything(hub: RunningHub) -> None:
     await must(service, "DELETE", f"{HUB}/peers/ann")
 
 
-async def test_every_kind_of_state_comes_back(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_every_kind_of_state_comes_back(start_server: StartHub) -> None:
+    hub = await two_hubs(start_server)
     async with Callbacks() as callbacks:
         await fill(hub, f"{callbacks.url}/in")
         await callbacks.got(5)
@@ -226,9 +226,9 @@ async def it_works_as_it_did(hub: RunningHub, callbacks: Callbacks) -> None:
 
 
 async def test_sessions_are_told_to_reconnect_and_their_positions_are_void(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     socket = await hub.socket()
     for n in range(3):
         await socket.publish("log", {"json": n}, store=True)
@@ -249,9 +249,9 @@ async def test_sessions_are_told_to_reconnect_and_their_positions_are_void(
 
 
 async def test_a_client_connects_again_by_itself_and_hears_of_the_gap(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await post(hub, "log", "one")
     archive = backup_of(hub)
     async with (
@@ -271,8 +271,10 @@ async def test_a_client_connects_again_by_itself_and_hears_of_the_gap(
     assert (before.data, before.serial, after.data, after.serial) == ("two", 2, "three", 2)
 
 
-async def test_tokens_that_were_revoked_since_the_backup_stay_revoked(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_tokens_that_were_revoked_since_the_backup_stay_revoked(
+    start_server: StartHub,
+) -> None:
+    hub = await two_hubs(start_server)
     admin = admin_of(hub)
     early, late = hub.token("early"), hub.token("late")
     for user, token in (("early", early), ("late", late)):
@@ -289,9 +291,9 @@ async def test_tokens_that_were_revoked_since_the_backup_stay_revoked(start_hub:
 
 
 async def test_a_dry_run_says_what_would_be_replaced_and_changes_nothing(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     for n in range(3):
         await post(hub, "log", str(n))
     archive = backup_of(hub)
@@ -310,8 +312,10 @@ async def test_a_dry_run_says_what_would_be_replaced_and_changes_nothing(
     assert left_over(database(hub)) == []
 
 
-async def test_a_hub_is_restored_under_another_name_beside_the_first(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_a_hub_is_restored_under_another_name_beside_the_first(
+    start_server: StartHub,
+) -> None:
+    hub = await two_hubs(start_server)
     async with Callbacks() as callbacks:
         await fill(hub, f"{callbacks.url}/in")
         await callbacks.got(5)
@@ -339,9 +343,9 @@ async def test_a_hub_is_restored_under_another_name_beside_the_first(start_hub: 
 
 
 async def test_the_copy_of_a_hub_that_the_file_declares_outlives_the_next_start(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await post(hub, "log", "kept")
     told = await restore_hub(hub, backup_of(hub), "copy", source="acme")
     assert told["state"] == "done", told
@@ -350,9 +354,9 @@ async def test_the_copy_of_a_hub_that_the_file_declares_outlives_the_next_start(
 
 
 async def test_a_hub_that_was_deleted_comes_back_and_one_that_never_was_is_made(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub, engine__allowDynamicHubs=False)
+    hub = await two_hubs(start_server, engine__allowDynamicHubs=False)
     await post(hub, "log", "one")
     archive = backup_of(hub)
     before = rows_of(database(hub), "acme")
@@ -364,10 +368,10 @@ async def test_a_hub_that_was_deleted_comes_back_and_one_that_never_was_is_made(
     assert await texts_of(hub, "new") == ["one"]
 
 
-async def test_a_hub_that_is_used_all_the_time_is_restored_exactly(start_hub: StartHub) -> None:
+async def test_a_hub_that_is_used_all_the_time_is_restored_exactly(start_server: StartHub) -> None:
     """Whoever writes while the hub is replaced writes into the old one or the new one, or is
     refused; nothing of the old one gets into the new one."""
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     ann = Caller(hub, hub.token("ann"))
     document = f"{PUBLIC}/channels/doc:plan/document"
     topic = HttpTopic(hub, "log", hub.token("ann"))
@@ -436,8 +440,8 @@ async def texts_after(hub: RunningHub, serial: int) -> list[str]:
     return [each["payload"]["text"] for each in page["messages"]]
 
 
-async def test_the_audit_log_names_the_restore_and_outlives_it(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_the_audit_log_names_the_restore_and_outlives_it(start_server: StartHub) -> None:
+    hub = await two_hubs(start_server)
     await must(admin_of(hub), "PUT", f"{HUB}/rules/a", {})
     archive = backup_of(hub)
     await must(admin_of(hub, "eve"), "PUT", f"{HUB}/rules/b", {})
@@ -454,8 +458,8 @@ async def test_the_audit_log_names_the_restore_and_outlives_it(start_hub: StartH
     assert "b" not in {each["name"] for each in rules["items"]}
 
 
-async def test_restores_do_not_run_side_by_side(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_restores_do_not_run_side_by_side(start_server: StartHub) -> None:
+    hub = await two_hubs(start_server)
     await post(hub, "log", "one")
     wanted = {"hub": "acme", "archive": str(backup_of(hub))}
     admin = admin_of(hub)
@@ -468,9 +472,9 @@ async def test_restores_do_not_run_side_by_side(start_hub: StartHub) -> None:
     assert listed == done
 
 
-async def test_others_publish_while_a_large_hub_is_loaded(start_hub: StartHub) -> None:
+async def test_others_publish_while_a_large_hub_is_loaded(start_server: StartHub) -> None:
     """The rows of the archive go into the store in slices, between the writes of others."""
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await store_many(hub)
     archive = backup_of(hub)
     async with publishing(hub) as published:
@@ -494,9 +498,9 @@ async def store_many(hub: RunningHub) -> None:
         await must(service_of(hub), "POST", f"{HUB}/messages", {"publishes": [message] * 100})
 
 
-async def test_a_writer_that_is_killed_in_the_middle_costs_nothing(start_hub: StartHub) -> None:
+async def test_a_writer_that_is_killed_in_the_middle_costs_nothing(start_server: StartHub) -> None:
     """The process that writes to the database; the next one goes on with what was under way."""
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await store_many(hub)
     archive = backup_of(hub)
     before = rows_of(database(hub), "acme")
@@ -585,6 +589,33 @@ def without_end(archive: Path) -> Path:
     )
 
 
+def of_computed_columns(archive: Path) -> Path:
+    """Reading its devices takes all memory."""
+    computed = "token AS (hex(zeroblob(400000000)))"
+    return repacked(
+        archive,
+        "DROP TABLE push_tokens",
+        f"CREATE TABLE push_tokens (hub, platform, {computed}, user_id, acting)",
+        "INSERT INTO push_tokens (hub) VALUES ('acme')",
+    )
+
+
+def with_a_costly_constraint(archive: Path) -> Path:
+    """Checking it takes all memory."""
+    return repacked(
+        archive, "CREATE TABLE more (a CHECK (length(hex(zeroblob(a))) > 0))",
+        "PRAGMA ignore_check_constraints = ON", "INSERT INTO more VALUES (400000000)",
+    )  # fmt: skip
+
+
+def with_a_costly_index(archive: Path) -> Path:
+    return repacked(archive, "CREATE INDEX costly ON push_tokens (hex(zeroblob(40)))")
+
+
+def of_virtual_tables(archive: Path) -> Path:
+    return repacked(archive, "CREATE VIRTUAL TABLE words USING fts5(word)")
+
+
 def with_a_large_header(archive: Path) -> Path:
     """Of a member: 64 MiB, which are 64 KiB in the archive."""
     with tarfile.open(archive, "w:gz") as tar:
@@ -596,15 +627,16 @@ def with_a_large_header(archive: Path) -> Path:
 
 BAD = [
     nothing, folder, device, garbage, truncated, changed, foreign, newer, of_another_format,
-    without_end, with_a_large_header,
+    without_end, of_computed_columns, with_a_costly_constraint, with_a_costly_index,
+    of_virtual_tables, with_a_large_header,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("spoil", BAD, ids=lambda spoil: spoil.__name__)
 async def test_an_archive_that_cannot_be_trusted_is_refused_before_anything_changes(
-    start_hub: StartHub, spoil: Callable[[Path], Path]
+    start_server: StartHub, spoil: Callable[[Path], Path]
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await post(hub, "log", "x" * 20_000)
     archive = spoil(backup_of(hub))
     before = rows_of(database(hub), "acme")
@@ -646,6 +678,9 @@ def repacked(archive: Path, *statements: str) -> Path:
         "UPDATE settings SET value = 'x' WHERE hub = 'acme' AND kind = 'rules'",
         "UPDATE settings SET value = CAST('[]' AS BLOB) WHERE hub = 'acme' AND kind = 'hub'",
         "UPDATE settings SET value = CAST('{' AS BLOB) WHERE hub = 'acme' AND kind = 'declared'",
+        "UPDATE settings SET value = zeroblob(70000000) WHERE hub = 'acme' AND kind = 'rules'",
+        "UPDATE settings SET value = CAST(replace(hex(zeroblob(50000)), '00', '[') AS BLOB)"
+        " WHERE hub = 'acme' AND kind = 'rules'",
         "INSERT INTO channel_records VALUES ('acme', 'c', 'ann@acme', CAST('x' AS BLOB))",
         "UPDATE channels SET head = 'many' WHERE hub = 'acme'",
         "INSERT INTO revocations VALUES ('acme', 'user', 'ann', 'today', 9999999999999)",
@@ -653,10 +688,10 @@ def repacked(archive: Path, *statements: str) -> Path:
     ],
 )
 async def test_rows_that_no_node_could_read_are_refused_before_the_hub_is_replaced(
-    start_hub: StartHub, statement: str
+    start_server: StartHub, statement: str
 ) -> None:
     """The settings of all hubs are read together: one that cannot be read would end them all."""
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     await post(hub, "log", "kept")
     archive = repacked(backup_of(hub), statement)
     before = rows_of(database(hub), "acme")
@@ -670,9 +705,9 @@ async def test_rows_that_no_node_could_read_are_refused_before_the_hub_is_replac
 
 @pytest.mark.spec("SEC-01")
 async def test_an_archive_that_would_fill_the_disk_of_all_hubs_is_not_unpacked(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     archive = backup_of(hub)
     monkeypatch.setattr(hub_archives, "_ROOM_LEFT_BYTES", 1 << 60)
     told = await restore_hub(hub, archive)
@@ -692,16 +727,16 @@ async def test_a_header_is_not_read_into_memory_whatever_its_size(tmp_path: Path
     assert peak < 16 << 20
 
 
-async def test_an_archive_without_the_hub_says_which_hubs_it_holds(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_an_archive_without_the_hub_says_which_hubs_it_holds(start_server: StartHub) -> None:
+    hub = await two_hubs(start_server)
     archive = backup_of(hub)
     told = await restore_hub(hub, archive, "third")
     assert told["error"]["code"] == "archive_refused"
     assert "no hub 'third'; it holds 'acme', 'other'" in told["error"]["message"]
 
 
-async def test_only_an_administrator_of_all_hubs_may_restore(start_hub: StartHub) -> None:
-    hub = await two_hubs(start_hub)
+async def test_only_an_administrator_of_all_hubs_may_restore(start_server: StartHub) -> None:
+    hub = await two_hubs(start_server)
     wanted = {"hub": "acme", "archive": str(backup_of(hub))}
     for token in (
         hub.token("ann", level=Level.ADMIN),
@@ -719,9 +754,9 @@ async def test_only_an_administrator_of_all_hubs_may_restore(start_hub: StartHub
 
 
 async def test_who_comes_while_the_hub_is_replaced_is_told_to_come_again(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await two_hubs(start_hub)
+    hub = await two_hubs(start_server)
     suspending = hub.server.administration.restores
     await suspending.suspend("acme", "nobody's")
     answer = await Caller(hub, hub.token("ann"))("GET", f"{PUBLIC}/subscriptions")

@@ -4,6 +4,8 @@ clients of Hubiquitus speak."""
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -143,6 +145,30 @@ async def test_a_command_to_another_client_is_answered_by_it(hub: RunningHub) ->
     assert answer == {"cmd": "ping", "reqid": "7", "status": 0, "result": "pong"}
 
 
+@pytest.mark.spec("CMD-08", "UI-04")
+async def test_a_client_that_connects_gets_the_events_that_the_documentation_prints(
+    start_hub: StartHub,
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    printed = page.partition('> {"name": "hConnect"')[2].partition("```")[0]
+    names = re.findall(r'^< \{"name": "(\w+)"', printed, re.MULTILINE)
+    hub = await start_hub(restoring())
+    bob = await HClient.open(hub)
+    await bob.emit("hConnect", {"publisher": "bob@demo", "password": hub.token("bob", "demo")})
+    asked = {"reqid": "1", "sender": "bob@demo", "entity": "hnode@demo", "cmd": "hEcho"}
+    events = [await bob.socket.receive_json() for _ in range(len(names) - 1)]
+    await bob.emit("hCommand", asked)
+    events.append(await bob.socket.receive_json())
+    assert [event["name"] for event in events] == names
+    first, second = [event["args"][0] for event in events if event["name"] == "attrs"]
+    assert first == {**second, "sid": second["publisher"].partition("/")[2]}
+    again = await HClient.open(hub)
+    await again.emit("attach", first)
+    assert await again.status() == (1, 4)
+    await again.emit("attach", second)
+    assert await again.status() == (4, 0)
+
+
 @pytest.mark.spec("CMD-08")
 async def test_a_client_reattaches_and_gets_what_it_missed(hub: RunningHub) -> None:
     ann, bob = await HClient.connected(hub, "ann"), await HClient.connected(hub, "bob")
@@ -190,8 +216,8 @@ async def attach(hub: RunningHub, attributes: dict[str, Any], rid: object) -> tu
 
 @pytest.mark.spec("CMD-08")
 @pytest.mark.parametrize("window", [5, 0])
-async def test_the_rid_must_be_within_the_window(start_hub: StartHub, window: int) -> None:
-    hub = await start_hub(restoring(rid_window=window))
+async def test_the_rid_must_be_within_the_window(start_server: StartHub, window: int) -> None:
+    hub = await start_server(restoring(rid_window=window))
     for offset in {-window, window}:
         for kind in (int, str):
             ann = await HClient.connected(hub, "ann")
@@ -275,9 +301,9 @@ async def test_attaching_replaces_the_old_socket_and_keeps_the_filters(hub: Runn
 
 @pytest.mark.spec("CMD-06", "CMD-08")
 async def test_filters_hold_for_live_and_missed_messages_also_after_attaching(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(restoring(rid_window=-1))
+    hub = await start_server(restoring(rid_window=-1))
     ann, bob = await HClient.connected(hub, "ann"), await HClient.connected(hub, "bob")
     record = {"chid": "news", "owner": "bob@demo", "participants": ["ann@demo", "bob@demo"]}
     assert (await bob.ask("hCreateUpdateChannel", {**record, "active": True}))["status"] == 0
@@ -302,8 +328,8 @@ async def test_filters_hold_for_live_and_missed_messages_also_after_attaching(
 
 
 @pytest.mark.spec("CMD-08")
-async def test_attaching_can_be_switched_off(start_hub: StartHub) -> None:
-    hub = await start_hub(command_hub(session_restore=False))
+async def test_attaching_can_be_switched_off(start_server: StartHub) -> None:
+    hub = await start_server(command_hub(session_restore=False))
     ann = await HClient.open(hub)
     assert await ann.connect("ann@demo", hub.token("ann", "demo")) == (2, 0)
     attributes = await ann.next("attrs")

@@ -17,7 +17,8 @@ SCRIPTS = Path(__file__).parent / "javascript"
 GRANTS = tuple(
     Grant(pattern, True, True)
     for pattern in (
-        "room:*", "hall:*", "lobby:*", "offers", "board:*", "doc:*", "orders:*", "notification:ann",
+        "room:*", "hall:*", "lobby:*", "offers", "board:*", "doc:*", "orders:*",
+        "notification:u:ann",
     )
 )  # fmt: skip
 

@@ -44,9 +44,9 @@ def journal(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
+async def hub(start_server: StartHub) -> RunningHub:
     namespaces = {"log": STORED, "secret": SECRET, "whole": WHOLE}
-    return await start_hub(open_hub(namespaces=namespaces), **QUIET)
+    return await start_server(open_hub(namespaces=namespaces), **QUIET)
 
 
 async def post(hub: RunningHub, channel: str, *payloads: object, query: str = "") -> None:
@@ -151,9 +151,9 @@ async def test_a_changed_rule_takes_effect_at_once(hub: RunningHub, journal: Pat
 
 
 async def test_sessions_say_how_long_they_were_there_and_why_they_ended(
-    start_hub: StartHub, journal: Path
+    start_server: StartHub, journal: Path
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(), session__messageBurst=5, session__messagesPerSecond=1, **QUIET
     )
     leaves = await hub.socket(token=hub.token("leaves"))
@@ -251,8 +251,8 @@ async def test_what_was_missed_and_is_sent_later_counts_without_a_latency(
     assert replay.latency_sum is None
 
 
-async def test_a_slow_consumer_shows_as_a_drop(start_hub: StartHub, journal: Path) -> None:
-    hub = await start_hub(
+async def test_a_slow_consumer_shows_as_a_drop(start_server: StartHub, journal: Path) -> None:
+    hub = await start_server(
         open_hub(),
         connection__ws__maxMessageBytes=65536,
         connection__ws__sendBufferBytes=262144,
@@ -295,8 +295,8 @@ async def test_a_reader_gets_all_that_happened_until_it_asked(
     assert sum(event.count or 0 for event in journal_events(journal, DELIVERED)) == 20
 
 
-async def test_a_hub_without_a_journal_writes_none(start_hub: StartHub, journal: Path) -> None:
-    hub = await start_hub(open_hub(rules=STORED), journal__enabled=False)
+async def test_a_hub_without_a_journal_writes_none(start_server: StartHub, journal: Path) -> None:
+    hub = await start_server(open_hub(rules=STORED), journal__enabled=False)
     socket = await hub.socket()
     await socket.subscribe("news")
     assert (await socket.publish("news", {"json": 1}, store=True))["success"]
@@ -305,18 +305,18 @@ async def test_a_hub_without_a_journal_writes_none(start_hub: StartHub, journal:
 
 
 async def test_what_was_stored_while_there_was_no_journal_comes_when_there_is_one(
-    start_hub: StartHub, journal: Path
+    start_server: StartHub, journal: Path
 ) -> None:
-    hub = await start_hub(open_hub(rules=STORED), journal__enabled=False)
+    hub = await start_server(open_hub(rules=STORED), journal__enabled=False)
     socket = await hub.socket()
     for number in range(3):
         await socket.publish("news", {"json": number}, store=True)
     await stopped(hub)
-    hub = await start_hub(open_hub(rules=STORED), **QUIET)
+    hub = await start_server(open_hub(rules=STORED), **QUIET)
     found = await journalled(journal, lambda found: sum(e.kind == PUBLISHED for e in found) == 3)
     assert [event.serial for event in found if event.kind == PUBLISHED] == [1, 2, 3]
     await stopped(hub)
-    hub = await start_hub(open_hub(rules=STORED), **QUIET)
+    hub = await start_server(open_hub(rules=STORED), **QUIET)
     assert await hub.server.store.read_exported("acme", "news") == 3
     assert await hub.server.store.read_unexported(None, 10) == []
 
@@ -338,9 +338,9 @@ async def test_metrics_tell_how_the_journal_is(hub: RunningHub, journal: Path) -
 
 
 async def test_durable_subscriptions_tell_what_they_handed_out_and_what_is_done(
-    start_hub: StartHub, journal: Path
+    start_server: StartHub, journal: Path
 ) -> None:
-    hub = await start_hub(topic_hub(), **QUIET)
+    hub = await start_server(topic_hub(), **QUIET)
     topic = HttpTopic(hub, "orders", hub.token("ann"))
     await topic.subscribe("mine", maxDeliveries=1, deadLetters="dead", shared=True)
     for number in range(1, 5):

@@ -117,6 +117,22 @@ async def test_only_who_has_the_key_publishes_to_a_topic_with_a_key(demo: Runnin
     assert (await light.publish("owned", Hubbub_Topic_Key=key)).status == 200
 
 
+@pytest.mark.spec("SEC-01")
+async def test_topics_with_a_key_are_bounded_and_others_go_on(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their keys are read again with each change of the hub's settings."""
+    monkeypatch.setattr("hubbub.engine.webhooks.web_topics.MAX_TOPICS", 2)
+    light = Light(await start_hub(topic_hub("acme", open_topics=True)))
+    for name in ("one", "two"):
+        assert (await light.ask("PUT", "register?key=1", name)).status == 201
+    refused = await light.ask("PUT", "register?key=1", "three")
+    assert refused.error == (429, "quota_exceeded")
+    assert "'three'" in refused.text
+    assert (await light.register("three")).status == 201
+    assert (await light.ask("PUT", "register?key=1", "one")).error == (409, "topic_exists")
+
+
 @shared
 async def test_who_accepts_json_gets_json(demo: RunningHub) -> None:
     light = Light(demo, Accept="application/json")
@@ -148,9 +164,9 @@ async def test_who_accepts_json_gets_json(demo: RunningHub) -> None:
 
 @pytest.mark.spec("WEB-02")
 async def test_the_only_hub_is_meant_at_the_root_and_others_have_paths_of_their_own(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(*(topic_hub(name, open_topics=True) for name in ("one", "two")))
+    hub = await start_server(*(topic_hub(name, open_topics=True) for name in ("one", "two")))
 
     assert (await Light(hub).register("a")).error == (400, "bad_request")
     one, two = Light(hub, "/v1/hubs/one/hub"), Light(hub, "/v1/hubs/two/Hub")

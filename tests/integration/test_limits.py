@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.admin import HUB as ACME
+from harness.admin import admin_of
 from harness.clock import FakeClock
 from harness.raw import HANDSHAKE, TEXT, RawConnection, RawWebSocket, client_frame
 from harness.running_hub import RunningHub, StartHub, open_hub
@@ -32,10 +34,10 @@ def metric(hub: RunningHub, name: str) -> int:
 
 @pytest.mark.spec("LIVE-16")
 async def test_more_messages_than_allowed_are_refused_until_time_passes(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock, session__messagesPerSecond=5, session__messageBurst=10)
+    hub = await start_server(clock=clock, session__messagesPerSecond=5, session__messageBurst=10)
     socket = await hub.socket()
     results = [await socket.publish("a", {"json": n}) for n in range(12)]
     codes = [each.get("error", {}).get("code") for each in results]
@@ -53,9 +55,9 @@ async def test_more_messages_than_allowed_are_refused_until_time_passes(
 
 @pytest.mark.spec("LIVE-16")
 async def test_who_floods_regardless_is_cut_off_and_the_others_are_not(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(session__messagesPerSecond=5, session__messageBurst=10)
+    hub = await start_server(session__messagesPerSecond=5, session__messageBurst=10)
     calm = await hub.socket()
     await calm.subscribe("a")
     async with await RawWebSocket.connect(hub.address) as flooding:
@@ -70,16 +72,16 @@ async def test_who_floods_regardless_is_cut_off_and_the_others_are_not(
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_flood_of_garbage_counts_as_messages(start_hub: StartHub) -> None:
-    hub = await start_hub(session__messagesPerSecond=5, session__messageBurst=10)
+async def test_a_flood_of_garbage_counts_as_messages(start_server: StartHub) -> None:
+    hub = await start_server(session__messagesPerSecond=5, session__messageBurst=10)
     async with await RawWebSocket.connect(hub.address) as flooding:
         flooding.send(client_frame(TEXT, b"{") * 100)
         assert await flooding.close_code() == 4429
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_session_follows_only_so_many_channels(start_hub: StartHub) -> None:
-    hub = await start_hub(session__maxChannels=2)
+async def test_a_session_follows_only_so_many_channels(start_server: StartHub) -> None:
+    hub = await start_server(session__maxChannels=2)
     socket = await hub.socket()
     await socket.subscribe("a")
     answer = await socket.subscribe("b", "c")
@@ -92,9 +94,9 @@ async def test_a_session_follows_only_so_many_channels(start_hub: StartHub) -> N
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_payload_over_the_limit_is_refused_by_name(start_hub: StartHub) -> None:
+async def test_a_payload_over_the_limit_is_refused_by_name(start_server: StartHub) -> None:
     """A frame has room for an envelope; the payload in it is judged by itself (base64 shrinks)."""
-    hub = await start_hub(connection__ws__maxMessageBytes=2048)
+    hub = await start_server(connection__ws__maxMessageBytes=2048)
     async with hub.http.post("/v1/hubs/acme/channels/a/messages", data=b"x" * 2049) as answer:
         assert answer.status == 413
         assert (await answer.json())["error"]["code"] == "too_large"
@@ -106,9 +108,9 @@ async def test_a_payload_over_the_limit_is_refused_by_name(start_hub: StartHub) 
 @pytest.mark.spec("LIVE-16", "SEC-01")
 @pytest.mark.parametrize("kind", ["websocket", "sse"])
 async def test_a_slow_consumer_is_cut_off_with_its_code_and_the_others_lose_nothing(
-    start_hub: StartHub, kind: str
+    start_server: StartHub, kind: str
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         connection__ws__maxMessageBytes=65536,
         connection__ws__sendBufferBytes=262144,
         connection__sse__sendBufferBytes=262144,
@@ -146,8 +148,8 @@ async def test_a_slow_consumer_is_cut_off_with_its_code_and_the_others_lose_noth
 
 
 @pytest.mark.spec("LIVE-16", "OPS-03")
-async def test_a_client_that_never_reads_its_answers_is_cut_off_too(start_hub: StartHub) -> None:
-    hub = await start_hub(
+async def test_a_client_that_never_reads_its_answers_is_cut_off_too(start_server: StartHub) -> None:
+    hub = await start_server(
         session__messagesPerSecond=0,
         connection__ws__maxMessageBytes=65536,
         connection__ws__sendBufferBytes=131072,
@@ -170,8 +172,8 @@ async def test_a_client_that_never_reads_its_answers_is_cut_off_too(start_hub: S
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_quota_of_sessions_holds_for_sockets_and_streams(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(quotas=Quotas(sessions=2)), open_hub("other"))
+async def test_a_quota_of_sessions_holds_for_sockets_and_streams(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(quotas=Quotas(sessions=2)), open_hub("other"))
     first = await hub.socket()
     async with hub.http.get("/v1/hubs/acme/events?channel=a") as stream:
         assert stream.status == 200
@@ -190,10 +192,10 @@ async def test_a_quota_of_sessions_holds_for_sockets_and_streams(start_hub: Star
 
 @pytest.mark.spec("LIVE-16")
 async def test_a_quota_of_messages_per_second_is_shared_by_the_whole_hub(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(quotas=Quotas(messages_per_second=4)), open_hub("other"), clock=clock
     )
     one, two = await hub.socket(), await hub.socket()
@@ -214,8 +216,8 @@ async def test_a_quota_of_messages_per_second_is_shared_by_the_whole_hub(
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_put_counts_as_one_message(start_hub: StartHub) -> None:
-    hub = await start_hub(topic_hub(quotas=Quotas(messages_per_second=2)), clock=FakeClock())
+async def test_a_put_counts_as_one_message(start_server: StartHub) -> None:
+    hub = await start_server(topic_hub(quotas=Quotas(messages_per_second=2)), clock=FakeClock())
     topic = HttpTopic(hub, "orders")
     for text in ("a", "b"):
         assert (await topic.put(text)).json["duplicate"] is False
@@ -223,9 +225,9 @@ async def test_a_put_counts_as_one_message(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("LIVE-16")
-async def test_a_quota_of_deliveries_counts_subscribers(start_hub: StartHub) -> None:
+async def test_a_quota_of_deliveries_counts_subscribers(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(quotas=Quotas(deliveries_per_second=4)), clock=clock)
+    hub = await start_server(open_hub(quotas=Quotas(deliveries_per_second=4)), clock=clock)
     for _ in range(3):
         await (await hub.socket()).subscribe("a")
     publisher = await hub.socket()
@@ -238,10 +240,10 @@ async def test_a_quota_of_deliveries_counts_subscribers(start_hub: StartHub) -> 
 
 @pytest.mark.spec("LIVE-16")
 async def test_more_subscribers_than_the_quota_of_a_second_can_still_be_reached(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(quotas=Quotas(deliveries_per_second=2)), clock=clock)
+    hub = await start_server(open_hub(quotas=Quotas(deliveries_per_second=2)), clock=clock)
     for _ in range(3):
         await (await hub.socket()).subscribe("a")
     publisher = await hub.socket()
@@ -253,10 +255,10 @@ async def test_more_subscribers_than_the_quota_of_a_second_can_still_be_reached(
 
 @pytest.mark.spec("LIVE-16")
 async def test_a_quota_of_stored_bytes_survives_restarts_and_counts_what_is_on_its_way(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    limited = open_hub(rules=KEPT, quotas=Quotas(stored_bytes=1000))
-    hub = await start_hub(limited)
+    limited = open_hub(rules=KEPT, quotas=Quotas(stored_bytes=2500))
+    hub = await start_server(limited)
     socket = await hub.socket()
     item = {"channel": "a", "payload": {"text": "x" * 200}, "extra": {"store": True}, "reqID": 1}
     await socket.send("Publish", publishes=[item] * 8)
@@ -267,7 +269,7 @@ async def test_a_quota_of_stored_bytes_survives_restarts_and_counts_what_is_on_i
     assert live["success"]  # what is not stored costs nothing
     await socket.connection.close()
     await hub.server.stop()
-    again = await start_hub(limited)
+    again = await start_server(limited)
     socket = await again.socket()
     refused = await socket.publish("b", {"text": "x"}, store=True)
     assert refused["error"]["code"] == "quota_exceeded"
@@ -275,15 +277,46 @@ async def test_a_quota_of_stored_bytes_survives_restarts_and_counts_what_is_on_i
 
 @pytest.mark.spec("LIVE-16", "LIVE-11")
 async def test_a_quota_of_stored_bytes_set_later_counts_what_was_stored_before(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(open_hub(rules=KEPT))
+    hub = await start_server(open_hub(rules=KEPT))
     socket = await hub.socket()
     assert (await socket.publish("a", {"text": "x" * 2000}, store=True))["success"]
     settings = open_hub(quotas=Quotas(stored_bytes=1000)).settings
+    seen = (await admin_of(hub)("GET", ACME)).json
+    assert (seen["storedBytes"] >= 2000, seen["overQuota"]) == (True, False)
     await hub.server.directory.put("acme", "hub", "", settings)
     refused = await socket.publish("a", {"text": "x"}, store=True)
     assert refused["error"]["code"] == "quota_exceeded"
+    assert (await admin_of(hub)("GET", ACME)).json["overQuota"] is True
+    assert 'hubbub_over_quota{hub="acme"} 1.0' in await hub.metrics()
+    await hub.server.directory.put("acme", "hub", "", open_hub().settings)
+    assert (await admin_of(hub)("GET", ACME)).json["overQuota"] is False
+    await hub.server.owner.stored_bytes.count_again()
+    assert 'hubbub_over_quota{hub="acme"} 0.0' in await hub.metrics()
+
+
+@pytest.mark.spec("LIVE-16")
+async def test_retained_messages_and_rows_without_messages_count_as_stored_bytes(
+    start_server: StartHub,
+) -> None:
+    rules = Rules(retain=True, store=True, public=True, client_publish=True, allow_anonymous=True)
+    hub = await start_server(open_hub(rules=rules, quotas=Quotas(stored_bytes=10_000)))
+    socket = await hub.socket()
+
+    async def retain(channel: str, size: int) -> str | None:
+        answer = await socket.publish(channel, {"text": "x" * size}, retain=True)
+        return None if answer["success"] else str(answer["error"]["code"])
+
+    codes = [await retain(f"c{n}", 3000) for n in range(5)]
+    assert codes == [None] * 2 + ["quota_exceeded"] * 3
+    assert await hub.server.store.used_bytes("acme") < 10_500
+    assert await retain("c1", 2000) is None, "it takes less than before"
+    refused = await socket.publish("empty", {"text": ""}, store=True)
+    while refused["success"]:  # a small message takes room, too
+        refused = await socket.publish("empty", {"text": ""}, store=True)
+    assert refused["error"]["code"] == "quota_exceeded"
+    assert await hub.server.store.used_bytes("acme") < 10_500
 
 
 # -- admission ----------------------------------------------------------------------------------
@@ -291,10 +324,10 @@ async def test_a_quota_of_stored_bytes_set_later_counts_what_was_stored_before(
 
 @pytest.mark.spec("OPS-04")
 async def test_a_storm_of_connections_is_let_in_at_the_rate_that_can_be_served(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock, listener__connectionsPerSecond=5)
+    hub = await start_server(clock=clock, listener__connectionsPerSecond=5)
     settled = await hub.socket()
     clock.advance(1)
 
@@ -311,17 +344,24 @@ async def test_a_storm_of_connections_is_let_in_at_the_rate_that_can_be_served(
     assert sorted(statuses) == [101] * 5 + [503] * 35
     async with hub.http.get("/v1/hubs/acme/events?channel=a") as stream:
         assert stream.status == 503
+    async with hub.http.get("/v1/hubs/acme/socket") as told:  # browsers hide why a socket failed
+        assert (told.status, told.headers["Retry-After"]) == (503, "1")
     await settled.send("Ping", reqID=1)  # who is in does not notice
     assert await settled.expect("Pong") == {"reqID": 1}
     async with hub.http.post("/v1/hubs/acme/channels/a/messages", data="x") as publish:
         assert publish.status == 200
     clock.advance(1)
     assert await try_to_connect() == 101
+    clock.advance(10)
+    for _ in range(20):  # asking takes nobody's place
+        async with hub.http.get("/v1/hubs/acme/socket") as told:
+            assert told.status == 426
+    assert await try_to_connect() == 101
 
 
 @pytest.mark.spec("OPS-04", "LIVE-16")
-async def test_no_more_connections_than_places(start_hub: StartHub) -> None:
-    hub = await start_hub(listener__maxConnections=3)
+async def test_no_more_connections_than_places(start_server: StartHub) -> None:
+    hub = await start_server(listener__maxConnections=3)
     sockets = [await hub.socket() for _ in range(2)]
     silent = await RawConnection.open(hub.address)  # connects and says nothing: takes a place too
     silent.request("GET /healthz")
@@ -340,10 +380,10 @@ async def test_no_more_connections_than_places(start_hub: StartHub) -> None:
 
 
 @pytest.mark.spec("LIVE-16", "LIVE-13")
-async def test_who_makes_up_for_a_lot_is_not_taken_for_slow(start_hub: StartHub) -> None:
+async def test_who_makes_up_for_a_lot_is_not_taken_for_slow(start_server: StartHub) -> None:
     """Replayed messages may be many times the send buffer; everything after them waits."""
     rules = msgspec.structs.replace(KEPT, presence=True, occupancy=True)
-    hub = await start_hub(open_hub(rules=rules), session__messagesPerSecond=0)
+    hub = await start_server(open_hub(rules=rules), session__messagesPerSecond=0)
     for channel in ("a", "b"):
         item = {"channel": channel, "payload": {"text": "x" * 60_000}, "extra": {"store": True}}
         for _ in range(5):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +76,7 @@ async def test_what_does_not_fit_changes_nothing(hub: RunningHub) -> None:
         with pytest.raises(PatchFailed):
             copy.patch(append(1), {"op": "remove", "path": "/x"})
         with pytest.raises(InvalidPayload):
-            copy.patch(append(2**53))
+            copy.patch(append(2**53 + 1))
         with pytest.raises(ZeroDivisionError):
             copy.edit(lambda _: 1 / 0)  # type: ignore[arg-type, return-value]
         assert (copy.value, copy.pending) == ({}, 0)
@@ -101,6 +103,26 @@ async def test_functions_run_again_until_they_fit(hub: RunningHub) -> None:
         assert len(set(versions)) == 30
         await shows(left, {"n": 30})
         await shows(right, {"n": 30})
+
+
+@pytest.mark.spec("DOC-02", "local copies: function edits under contention")
+async def test_no_increment_of_ten_clients_at_once_is_lost(hub: RunningHub) -> None:
+    def increment(value: Any) -> list[dict[str, Any]]:
+        return [{"op": "add", "path": "/n", "value": value.get("n", 0) + 1}]
+
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client_of(hub)) for _ in range(10)]
+        copies = [
+            await stack.enter_async_context(each.document(CHANNEL).local()) for each in clients
+        ]
+
+        async def count(copy: LocalCopy) -> list[int]:
+            return [(await copy.edit(increment)).version for _ in range(20)]
+
+        versions = await asyncio.gather(*map(count, copies))
+        assert len(set(chain(*versions))) == 200
+        for copy in copies:
+            await shows(copy, {"n": 200})
 
 
 async def test_a_rejection_hands_the_operations_back(hub: RunningHub) -> None:

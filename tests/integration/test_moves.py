@@ -28,9 +28,9 @@ from hubbub.domain.notices import (
     Subscribed,
 )
 from hubbub.domain.permissions import Identity
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem
 from hubbub.domain.ring import make_ring
-from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.bus import Attach, MembersQuery, OccupancyQuery, PublishOutcome
 from hubbub.ports.storage.messages import Append
 
 STORED = msgspec.structs.replace(OPEN, live_history=False, store=True)
@@ -139,7 +139,7 @@ async def test_an_empty_channel_that_moves_gets_its_epoch_later_and_nothing_coun
         assert left.session is not None
         north.node.close(left.session)
         again = north.connect()
-        again.say(Subscribe((ChannelRequest(channel, serial=0, epoch=position.epoch),)))
+        again.say(Subscribe((SubscribeItem(channel, serial=0, epoch=position.epoch),)))
         confirmed = (await again.next(Subscribed)).channels[0]
         assert (confirmed.recovered, confirmed.epoch) == (True, reset.epoch)
         await again.delivered(channel, 1)
@@ -185,9 +185,9 @@ async def test_presence_and_occupancy_heal_when_a_node_dies(tmp_path: Path) -> N
         await watcher.until(lambda: watcher.all(Occupancy)[-1].count == 2)
         await seen(first, {c.session.id for c in (first, stayed) if c.session is not None})
         for node in cluster.nodes.values():
-            members = await node.bus.members("acme", channel_one)
+            members = await node.bus.ask(MembersQuery("acme", channel_one))
             assert len(members) == 2
-            assert await node.bus.occupancy("acme", channel) == 2
+            assert await node.bus.ask(OccupancyQuery("acme", channel)) == 2
 
 
 @pytest.mark.spec("CLU-05")
@@ -317,11 +317,11 @@ async def test_a_publish_that_was_under_way_to_a_dead_node_fails_clearly_and_soo
     async with MovingCluster(tmp_path) as cluster:
         channel = cluster.channel_of("west")
         bus = cluster.nodes["east"].bus
-        await bus.attach("acme", channel)
+        await bus.ask(Attach("acme", channel))
         cluster.network.cut |= {("east", "west")}
         outcomes: list[PublishOutcome] = []
         bus.publish(Message("m1", "acme", channel, "e", b"1", JSON, 1), outcomes.append)
-        asking = asyncio.ensure_future(bus.members("acme", channel))
+        asking = asyncio.ensure_future(bus.ask(MembersQuery("acme", channel)))
         await asyncio.sleep(0)
         await cluster.kill("west")
         assert isinstance(outcomes[0].error, Unavailable)

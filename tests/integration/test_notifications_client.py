@@ -79,6 +79,13 @@ async def test_each_is_handed_out_once_over_a_lost_connection(hub: RunningHub) -
         assert await take(inbox, 1) == [150]
 
 
+async def test_a_user_id_names_the_inbox_of_that_user(hub: RunningHub) -> None:
+    async with client_of(hub) as client, client.notifications("ann") as inbox:
+        await create(hub, 1)
+        assert inbox.channel == OWN
+        assert await take(inbox, 1) == [1]
+
+
 async def test_who_is_nobody_has_no_channel_and_others_are_refused(hub: RunningHub) -> None:
     async with client_of(hub, None) as client:
         with pytest.raises(HubbubError, match="nobody is authenticated"):
@@ -152,5 +159,6 @@ async def test_the_command_line_erases_a_user(run: Run, hub: RunningHub) -> None
     assert erased.out == (
         '{"notifications":2,"named":0,"pushTokens":0,"pushSubscriptions":0,'
         '"subscriptions":0,"participations":0,"ownedChannels":0,"durableSubscriptions":0,'
-        '"webhooks":0,"peerSubscriptions":0,"peers":0,"sessions":0,"messages":0,"left":0}\n'
+        '"webhooks":0,"peerSubscriptions":0,"peers":0,"sessions":0,"messages":0,"retained":0,'
+        '"documentChanges":0,"producers":0,"left":0}\n'
     )

@@ -20,6 +20,7 @@ from hubbub.domain.notices import (
 from hubbub.domain.notifications import NotificationItem, NotificationResult
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.requests import MarkNotifications
+from hubbub.engine.notifications.service import NotificationService
 
 pytestmark = pytest.mark.spec("NOTE-01")
 
@@ -31,7 +32,9 @@ async def create(
 ) -> list[NotificationResult]:
     there = cluster.nodes[node].node
     items = [NotificationItem("e", payload, JSON) for payload in payloads]
-    return await there.notifications.create(there.hub("acme"), SERVICE, channel, items)
+    return await there.feature(NotificationService).create(
+        there.hub("acme"), SERVICE, channel, items
+    )
 
 
 def revisions(connection: FakeConnection) -> list[int]:

@@ -31,11 +31,11 @@ ODD: list[dict[str, Any]] = [
 
 @pytest.mark.spec("OPS-03", "LIVE-06", "LIVE-15", "SEC-01")
 async def test_claims_that_nobody_can_write_are_refused_and_harm_no_one(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     rules = msgspec.structs.replace(OPEN, presence=True, store=True)
     secret = "a secret of more than thirty-two bytes"
-    hub = await start_hub(open_hub(rules=rules), auth__session__secret=secret)
+    hub = await start_server(open_hub(rules=rules), auth__session__secret=secret)
     template = hub.token("ann")
     claims = jwt.decode(template, options={"verify_signature": False})
     header = jwt.get_unverified_header(template)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.clock import FakeClock
 from harness.raw import HANDSHAKE, RawConnection
 from harness.running_hub import RunningHub, StartHub, open_hub
 
@@ -63,6 +64,55 @@ async def test_without_a_list_no_page_of_another_host_gets_in(hub: RunningHub) -
             assert "access-control-allow-origin" not in answer.headers
         client.request("GET /v1/hubs/acme/events?channel=a", f"Origin: {PAGE}")
         assert (await client.response()).status == 403
+
+
+@pytest.mark.spec("OPS-04")
+async def test_a_refused_page_can_read_why_its_socket_failed_and_the_log_names_what_is_wrong(
+    start_server: StartHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A stranger does not learn whether the hub exists; the operator does."""
+    hub = await start_server(open_hub())
+    words = []
+    async with await RawConnection.open(hub.address) as client:
+        for name in ("acme", "amce"):
+            client.request(f"GET /v1/hubs/{name}/socket", f"Origin: {PAGE}")
+            answer = await client.response()
+            assert (answer.status, answer.error) == (403, "origin_refused")
+            assert answer.headers["access-control-allow-origin"] == PAGE
+            words.append(answer.body.decode().replace(name, "NAME"))
+        assert words[0] == words[1]
+        assert "NAME" in words[0]
+        assert PAGE in words[0]
+    assert caplog.messages == [
+        f"refused a page from '{PAGE}' at hub 'acme': add it to the hub's allowedOrigins",
+        f"refused a page from '{PAGE}' at hub 'amce', which does not exist",
+    ]
+
+
+@pytest.mark.spec("OPS-04")
+async def test_lines_about_wrong_hubs_and_origins_are_few_however_many_ask(
+    start_server: StartHub, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = FakeClock()
+    hub = await start_server(open_hub(), open_hub("own"), clock=clock)
+
+    async def ask(name: str, origin: str) -> None:
+        await handshake(hub, origin, name)
+
+    for n in range(100):
+        await ask(f"guess-{n}\n", PAGE)
+        await ask("acme", f"https://page{n}.example")
+        await ask("acme", PAGE)
+        async with hub.http.get(f"/v1/hubs/lost-{n}/channels/a/messages") as answer:
+            assert answer.status == 401
+    assert len(caplog.messages) <= 20
+    await ask("own", PAGE)  # another tenant is heard
+    assert "'own'" in caplog.messages[-1]
+    caplog.clear()
+    clock.advance(60)
+    await ask("acme", PAGE)
+    assert len(caplog.messages) == 1
+    assert max(len(each) for each in caplog.messages) < 400
 
 
 @pytest.mark.spec("OPS-04")

@@ -43,9 +43,9 @@ PATIENCE_SECONDS = 20
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
+async def hub(start_server: StartHub) -> RunningHub:
     """Its channels store."""
-    return await start_hub(open_hub(rules=STORED), session__messagesPerSecond=0)
+    return await start_server(open_hub(rules=STORED), session__messagesPerSecond=0)
 
 
 def to(hub: RunningHub, token: str | None = None, **options: Any) -> Client:
@@ -128,9 +128,9 @@ async def test_an_outbox_goes_on_over_restarts_of_the_hub(tmp_path: Path) -> Non
 
 
 async def test_a_refused_put_does_not_hold_up_those_behind_it(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(rules=STORED), session__messagesPerSecond=0, connection__ws__maxMessageBytes=1024
     )
     async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:
@@ -148,10 +148,10 @@ async def test_a_refused_put_does_not_hold_up_those_behind_it(
 
 
 async def test_puts_without_permission_are_refused_and_can_be_put_again(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
     closed = Rules(store=True)
-    hub = await start_hub(open_hub(rules=closed), session__messagesPerSecond=0)
+    hub = await start_server(open_hub(rules=closed), session__messagesPerSecond=0)
     token = hub.token("ann")
     async with to(hub, token) as client, Outbox(client, tmp_path / "outbox") as outbox:
         with pytest.raises(NotPermitted):
@@ -189,9 +189,9 @@ async def test_a_second_holder_of_the_producer_takes_over_and_the_first_is_told(
 
 
 async def test_an_outbox_keeps_the_pace_that_the_hub_allows(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(rules=STORED), session__messagesPerSecond=200, session__messageBurst=50
     )
     async with to(hub) as client, Outbox(client, tmp_path / "outbox") as outbox:

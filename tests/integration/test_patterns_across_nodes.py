@@ -16,7 +16,7 @@ from harness.unreliable import CALM, Faults
 from hubbub.domain.names import partition_of
 from hubbub.domain.notices import ChannelReset, Published, Subscribed, Unsubscribed
 from hubbub.domain.permissions import Grant, Identity
-from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem, Unsubscribe
 from hubbub.domain.rules import ChannelSettings
 
 pytestmark = pytest.mark.spec("LIVE-19")
@@ -30,7 +30,7 @@ async def follow(
     node: EngineNode, *patterns: str, identity: Identity | None = None
 ) -> FakeConnection:
     connection = node.connect(identity=identity) if identity is not None else node.connect()
-    wanted = tuple(ChannelRequest(pattern) for pattern in patterns)
+    wanted = tuple(SubscribeItem(pattern) for pattern in patterns)
     receive(connection, Subscribe(wanted, req_id=1))
     await connection.until(lambda: any(n.req_id == 1 for n in connection.all(Subscribed)))
     (answer,) = [n for n in connection.all(Subscribed) if n.req_id == 1]

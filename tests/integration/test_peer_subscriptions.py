@@ -14,6 +14,7 @@ from hubbub.domain.communication.settings import AdapterSettings
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import Rules
+from hubbub.engine.webhooks.service import Webhooks
 
 NEWS = "club:news"
 PRIVATE = Rules(store=True)
@@ -95,9 +96,9 @@ async def test_routing_rules_do_not_apply_to_what_a_peer_follows(hub: CommHub) -
 
 @pytest.mark.spec("COMM-05", "ONCE-03")
 async def test_a_restart_goes_on_behind_the_last_verdict_under_the_same_keys(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await a_hub(start_hub)
+    hub = await a_hub(start_server)
     await hub.peer("ann", ("mail", "hang"))
     await hub.follow("ann", NEWS)
     for number in range(3):
@@ -105,7 +106,7 @@ async def test_a_restart_goes_on_behind_the_last_verdict_under_the_same_keys(
     await until(lambda: _some(hub.box.attempts))
     (tried,) = hub.box.attempts
     await hub.hub.close()
-    again = await a_hub(start_hub)
+    again = await a_hub(start_server)
     await again.publish(NEWS, "3")
     again.box.gate.set()
     got = await again.got(4)
@@ -279,10 +280,10 @@ async def test_a_deletion_of_a_peer_that_failed_half_way_is_completed_by_the_nex
     hub: CommHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await hub.follow("ann", NEWS)
-    webhooks = hub.hub.server.node.webhooks
+    webhooks = hub.hub.server.node.feature(Webhooks)
     with monkeypatch.context() as patched:
 
-        async def away(webhook: object) -> None:
+        async def away(*given: object) -> None:
             raise StoreUnavailable("away")
 
         patched.setattr(webhooks, "end", away)

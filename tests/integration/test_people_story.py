@@ -76,13 +76,13 @@ async def set_up(hub: RunningHub, smtp: int, mailboxes: Dovecot) -> None:
 
 @pytest.mark.spec("COMM-01", "COMM-03", "COMM-04", "PIPE-03")
 async def test_a_build_fails_three_people_hear_of_it_and_one_answers_by_mail(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
     stored = Rules(public=True, client_publish=True, allow_anonymous=True, store=True)
     settings = HubSettings(
         callback_addresses="loopback", allow_anonymous=True, default_rules="stored"
     )
-    hub = await start_hub(HubConfiguration("acme", settings, {"stored": stored}), **QUIET)
+    hub = await start_server(HubConfiguration("acme", settings, {"stored": stored}), **QUIET)
     service = service_of(hub)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -144,7 +144,9 @@ async def test_allowing_anonymous_sessions_opens_no_private_channel(start_hub: S
 
 
 @pytest.mark.spec("OPS-02", "LIVE-11")
-async def test_what_the_configuration_no_longer_says_no_longer_holds(start_hub: StartHub) -> None:
+async def test_what_the_configuration_no_longer_says_no_longer_holds(
+    start_server: StartHub,
+) -> None:
     """Rules that were taken out of the file must not live on in the store."""
     before = HubConfiguration(
         "acme",
@@ -153,12 +155,12 @@ async def test_what_the_configuration_no_longer_says_no_longer_holds(start_hub: 
         namespaces={"news": "open"},
         channels={"lobby": ChannelSettings(rules="open")},
     )
-    first = await start_hub(before)
+    first = await start_server(before)
     socket = await first.socket()
     assert len((await socket.subscribe("news:1", "lobby"))["subscribedChannels"]) == 2
     await socket.connection.close()
     await first.server.stop()
-    second = await start_hub(HubConfiguration("acme", HubSettings(allow_anonymous=True)))
+    second = await start_server(HubConfiguration("acme", HubSettings(allow_anonymous=True)))
     socket = await second.socket()
     assert len((await socket.subscribe("news:1", "lobby"))["failures"]) == 2
 

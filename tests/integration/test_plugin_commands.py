@@ -11,6 +11,7 @@ import pytest
 from harness.commands import Stage, User, command_hub
 from harness.running_hub import RunningHub, StartHub
 from hubbub.domain.filters.definition import FilterDefinition
+from hubbub.domain.plugins.criteria import Criteria
 from hubbub.domain.requests import SetFilter
 from hubbub.engine.commands import collections
 from hubbub.ports.plugins import CallContext
@@ -35,7 +36,7 @@ async def run(command, context):
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub, tmp_path: Path) -> RunningHub:
+async def hub(start_server: StartHub, tmp_path: Path) -> RunningHub:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "ask.py").write_text(ASK)
@@ -54,7 +55,7 @@ async def hub(start_hub: StartHub, tmp_path: Path) -> RunningHub:
         "    return (await context.channel('#news'))['participants']\n"
     )
     (folder / "refused.py").write_text("import os\nasync def run(command, context):\n    pass\n")
-    return await start_hub(command_hub(), hcommands__path=str(folder), hcommands__workers=2)
+    return await start_server(command_hub(), hcommands__path=str(folder), hcommands__workers=2)
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ async def test_a_search_leaves_the_loop_to_others(
         searched += 1
         return False
 
-    monkeypatch.setattr(collections, "compile_criteria", lambda criteria, now: matches)
+    monkeypatch.setattr(collections, "compile_criteria", lambda criteria, now: Criteria(matches, 1))
     searching = asyncio.ensure_future(ann.ask("ask", ["find", ["#news"]]))
     seen = set()
     while not searching.done():

@@ -16,7 +16,7 @@ import pytest
 from harness.hostile_plugins import HOSTILE, Hostile
 from hubbub.connectors.plugins import pool, process
 from hubbub.connectors.plugins.pool import PluginLimits, PluginWorkers
-from hubbub.connectors.plugins.protocol import Reply
+from hubbub.connectors.plugins.protocol import CallReply
 from hubbub.ports.plugins import CallContext, PluginCall, PluginReply
 
 pytestmark = [pytest.mark.spec("CMD-04"), pytest.mark.asyncio]
@@ -286,7 +286,7 @@ async def test_a_process_that_reads_nothing_is_killed(
         asking = asyncio.create_task(plugins.ask("deaf", timeout_ms=30_000, host=host))
         await host.asked_for.wait()
         (worker,) = plugins._workers
-        large = Reply(1, 0, msgspec.Raw(b'"' + b"x" * 1_000_000 + b'"'))
+        large = CallReply(1, 0, msgspec.Raw(b'"' + b"x" * 1_000_000 + b'"'))
         for _ in range(10):
             worker.process.send(large)
         status, text = await asking
@@ -417,7 +417,8 @@ async def test_without_limits_of_the_system_nothing_is_loaded_and_the_hub_says_w
         call = PluginCall("good", "run", b"1", CallContext("acme"), 1000)
         reply = await plugins.call("acme", call, Host())
         assert reply.status == 9
-        assert reply.text.startswith(f"plugins need limits of the operating system: {text}")
+        assert reply.text == "the plugins cannot be run now; the hub's log says why"
+        assert text in plugins.unavailable
         assert text in caplog.text
 
 

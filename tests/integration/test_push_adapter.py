@@ -12,6 +12,7 @@ from harness.adapters import adapter_context, delivery, make_adapter
 from harness.admin import client_of
 from harness.push_services import BrowserService, push_hub
 from harness.running_hub import StartHub
+from hubbub.engine.push.devices import PushDevices
 from hubbub.engine.push.reaching import DevicesOfHub
 from hubbub.ports.adapters import AdapterFailed, TemporaryFailure
 
@@ -27,7 +28,7 @@ async def test_a_message_is_read_in_the_browser_and_dead_browsers_are_told_apart
         body = {"platform": "webpush", "token": browser.subscription}
         answer = await client_of(hub, "ann")("PUT", "/v1/hubs/acme/push-tokens", body)
         assert answer.status == 200
-        devices = DevicesOfHub("acme", server.node.devices, server.push)
+        devices = DevicesOfHub("acme", server.node.feature(PushDevices), server.push)
         out: Any = make_adapter("push", {}, dataclasses.replace(context, devices=devices))
 
         await out.push(delivery(conversation_id="build 7"))

@@ -59,9 +59,9 @@ def outcomes(hub: RunningHub) -> dict[str, int]:
 
 
 async def test_a_service_that_hangs_holds_up_neither_the_channel_nor_other_services(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(push_hub(), push__timeout=0.3)
+    hub = await start_server(push_hub(), push__timeout=0.3)
     async with BrowserService() as hanging, BrowserService() as well:
         await register(hub, hanging, "ann", "eve")
         await register(hub, well, "kim")
@@ -77,8 +77,8 @@ async def test_a_service_that_hangs_holds_up_neither_the_channel_nor_other_servi
         assert outcomes(hub)["dropped"] == 6, "each was given up after its tries"
 
 
-async def test_what_fails_for_a_while_is_tried_again(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub())
+async def test_what_fails_for_a_while_is_tried_again(start_server: StartHub) -> None:
+    hub = await start_server(push_hub())
     async with BrowserService() as service:
         await register(hub, service, "ann")
         answers: list[Reply] = [503, whole_answer(429, retry_after="0"), b"garbage\r\n\r\n", 201]
@@ -95,9 +95,9 @@ async def test_what_fails_for_a_while_is_tried_again(start_hub: StartHub) -> Non
 
 @pytest.mark.spec("SEC-03", "pushes that wait")
 async def test_a_push_that_waits_is_not_sent_to_who_lost_access_meanwhile(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(push_hub(), push__tries=100)
+    hub = await start_server(push_hub(), push__tries=100)
     async with BrowserService() as service:
         await register(hub, service, "ann", "eve")
         later = whole_answer(503, retry_after="1")  # no attempt is under way meanwhile
@@ -118,9 +118,9 @@ async def test_a_push_that_waits_is_not_sent_to_who_lost_access_meanwhile(
 
 @pytest.mark.spec("PIPE-05", "pushes that wait")
 async def test_a_push_that_waits_is_not_sent_when_its_publisher_or_its_receiver_was_erased(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(push_hub(), push__tries=100)
+    hub = await start_server(push_hub(), push__tries=100)
     admin = admin_of(hub)
     async with BrowserService() as service:
         await register(hub, service, "ann", "eve")
@@ -142,9 +142,9 @@ async def test_a_push_that_waits_is_not_sent_when_its_publisher_or_its_receiver_
 
 @pytest.mark.spec("PIPE-05", "pushes that wait")
 async def test_the_journal_does_not_name_an_erased_user_again_when_a_push_that_waits_is_dropped(
-    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hub = await start_hub(push_hub(), push__tries=100, journal__enabled=True)
+    hub = await start_server(push_hub(), push__tries=100, journal__enabled=True)
     async with BrowserService() as service:
         await register(hub, service, "ann")
         service.answers["/ann"] = whole_answer(503, retry_after="1")
@@ -160,9 +160,9 @@ async def test_the_journal_does_not_name_an_erased_user_again_when_a_push_that_w
 
 
 async def test_five_tries_are_enough_and_none_is_made_after_the_time_to_live(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(push_hub())
+    hub = await start_server(push_hub())
     async with BrowserService() as service:
         await register(hub, service, "ann")
         service.answers["/ann"] = 500
@@ -177,9 +177,11 @@ async def test_five_tries_are_enough_and_none_is_made_after_the_time_to_live(
         assert len(service.received) <= 1
 
 
-async def test_an_endpoint_that_turns_out_to_be_private_gets_nothing(start_hub: StartHub) -> None:
+async def test_an_endpoint_that_turns_out_to_be_private_gets_nothing(
+    start_server: StartHub,
+) -> None:
     """The name is looked up again for each connection: it may lead elsewhere by then."""
-    hub = await start_hub(push_hub(callback_addresses="public"))
+    hub = await start_server(push_hub(callback_addresses="public"))
     async with BrowserService() as service:
         browser = service.browser()
         body = {"platform": "webpush", "token": browser.subscription}
@@ -197,8 +199,8 @@ async def test_an_endpoint_that_turns_out_to_be_private_gets_nothing(start_hub: 
         assert (service.received, outcomes(hub)) == ([], {"refused": 1})
 
 
-async def test_what_the_service_calls_too_large_or_wrong_is_dropped(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub())
+async def test_what_the_service_calls_too_large_or_wrong_is_dropped(start_server: StartHub) -> None:
+    hub = await start_server(push_hub())
     async with BrowserService() as service:
         await register(hub, service, "ann", "eve")
         service.answers = {"/ann": 413, "/eve": 302}
@@ -208,8 +210,8 @@ async def test_what_the_service_calls_too_large_or_wrong_is_dropped(start_hub: S
         assert len((await client_of(hub, "ann")("GET", TOKENS)).json["items"]) == 1
 
 
-async def test_a_token_gets_thirty_pushes_a_minute(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub())
+async def test_a_token_gets_thirty_pushes_a_minute(start_server: StartHub) -> None:
+    hub = await start_server(push_hub())
     async with BrowserService() as service:
         await register(hub, service, "ann")
         for _ in range(35):
@@ -218,8 +220,8 @@ async def test_a_token_gets_thirty_pushes_a_minute(start_hub: StartHub) -> None:
         assert outcomes(hub) == {"ok": 30, "dropped": 5}
 
 
-async def test_a_full_queue_drops_and_counts(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub(), push__queue=5, push__perTokenPerMinute=0)
+async def test_a_full_queue_drops_and_counts(start_server: StartHub) -> None:
+    hub = await start_server(push_hub(), push__queue=5, push__perTokenPerMinute=0)
     async with BrowserService() as service:
         await register(hub, service, "ann")
         for _ in range(50):
@@ -230,8 +232,8 @@ async def test_a_full_queue_drops_and_counts(start_hub: StartHub) -> None:
         assert "hubbub_push_overflows_total" in await hub.metrics()
 
 
-async def test_an_audience_may_be_larger_than_the_queue(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub(), push__queue=4, push__perTokenPerMinute=0)
+async def test_an_audience_may_be_larger_than_the_queue(start_server: StartHub) -> None:
+    hub = await start_server(push_hub(), push__queue=4, push__perTokenPerMinute=0)
     async with BrowserService() as service:
         await register(hub, service, *(f"u{number}" for number in range(30)))
         await publish(hub)
@@ -239,8 +241,8 @@ async def test_an_audience_may_be_larger_than_the_queue(start_hub: StartHub) -> 
         assert (outcomes(hub), len(service.received)) == ({"ok": 30}, 30)
 
 
-async def test_the_quota_of_a_hub_paces_its_pushes(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub(quotas=Quotas(pushes_per_second=20)))
+async def test_the_quota_of_a_hub_paces_its_pushes(start_server: StartHub) -> None:
+    hub = await start_server(push_hub(quotas=Quotas(pushes_per_second=20)))
     async with BrowserService() as service:
         await register(hub, service, "ann")
         loop = asyncio.get_running_loop()
@@ -252,8 +254,8 @@ async def test_the_quota_of_a_hub_paces_its_pushes(start_hub: StartHub) -> None:
         assert loop.time() - began > 0.4
 
 
-async def test_a_service_that_is_away_is_left_alone_for_a_while(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub(), push__perTokenPerMinute=0)
+async def test_a_service_that_is_away_is_left_alone_for_a_while(start_server: StartHub) -> None:
+    hub = await start_server(push_hub(), push__perTokenPerMinute=0)
     async with BrowserService() as service:
         await register(hub, service, "ann")
         service.answers["/ann"] = 503
@@ -264,8 +266,8 @@ async def test_a_service_that_is_away_is_left_alone_for_a_while(start_hub: Start
         assert len(service.received) < 150, "200 tries, of which the breaker spared many"
 
 
-async def test_tokens_that_were_not_refreshed_are_passed_over(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub())
+async def test_tokens_that_were_not_refreshed_are_passed_over(start_server: StartHub) -> None:
+    hub = await start_server(push_hub())
     async with BrowserService() as service:
         await register(hub, service, "ann")
         (token,) = await hub.server.store.read_push_tokens("acme", ["ann"])

@@ -18,6 +18,8 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.push.tokens import PushSubscription, read_token
 from hubbub.domain.requests import Publish, PublishItem
 from hubbub.engine.push import driver as driving
+from hubbub.engine.push.followings import PushFollowings
+from hubbub.ports.bus import UserErased
 from hubbub.ports.storage import Store
 
 pytestmark = pytest.mark.spec("PUSH-01")
@@ -59,7 +61,7 @@ async def test_users_of_both_nodes_are_reached_once_and_counted_as_present(
             await node.subscribe(channel, identity=Identity(user_id="ann"))
         await west.subscribe(channel, identity=Identity(user_id="eve"))
         kim = Identity(user_id="kim")
-        await east.node.followings.follow("acme", channel, "kim", kim)
+        await east.node.feature(PushFollowings).follow("acme", channel, "kim", kim)
         await pushed(east, channel)
         await idle(cluster)
         await service.got(3)
@@ -93,11 +95,13 @@ async def test_a_push_that_waits_at_another_node_is_not_sent_when_its_publisher_
         east, west = cluster.nodes.values()
         await register(east, cluster.store, service, "ann")
         channel = cluster.channel_of("west")
-        await west.node.followings.follow("acme", channel, "ann", Identity(user_id="ann"))
+        await west.node.feature(PushFollowings).follow(
+            "acme", channel, "ann", Identity(user_id="ann")
+        )
         service.answers = {"/ann": whole_answer(503, retry_after="1")}
         await pushed(east, channel)
         await service.got(1)
-        await east.node.bus.announce_erasure("acme", "zoe")
+        await east.node.bus.broadcast(UserErased("acme", "zoe"))
         service.received.clear()
         service.answers = {}
         await idle(cluster)

@@ -128,9 +128,9 @@ async def test_credentials_that_are_none_are_refused_without_being_quoted(
 
 
 async def test_secrets_lie_sealed_on_disk_and_outlive_a_new_signing_key(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start_hub(push_hub())
+    hub = await start_server(push_hub())
     async with Fcm() as fcm:
         await admin_of(hub)("PUT", f"{HUB}/push/credentials/fcm", fcm.account)
         key = await hub.server.push_credentials.vapid_key("acme")
@@ -154,12 +154,12 @@ async def test_secrets_lie_sealed_on_disk_and_outlive_a_new_signing_key(
 
 
 async def test_apns_is_reached_over_http2_and_its_dead_tokens_go(
-    start_hub: StartHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start_server: StartHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     certificate = make_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
     async with apns_service(certificate, streams=2, goaway_every=3) as apns:
-        hub = await start_hub(push_hub(), push__apnsUrl=apns.url)
+        hub = await start_server(push_hub(), push__apnsUrl=apns.url)
         account = {
             "keyID": "KEYID12345",
             "teamID": "TEAMID1234",
@@ -181,10 +181,10 @@ async def test_apns_is_reached_over_http2_and_its_dead_tokens_go(
 
 
 async def test_attempts_are_journalled_and_counted_without_the_token(
-    start_hub: StartHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    start_server: StartHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with Fcm() as fcm:
-        hub = await start_hub(push_hub(), journal__enabled=True, **fcm.settings)
+        hub = await start_server(push_hub(), journal__enabled=True, **fcm.settings)
         await admin_of(hub)("PUT", f"{HUB}/push/credentials/fcm", fcm.account)
         await register(hub, "fcm", "secret-token-1")
         await register(hub, "fcm", "secret-token-2")

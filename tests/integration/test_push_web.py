@@ -151,8 +151,8 @@ async def test_what_may_not_be_pushed_is_not(
         assert service.received == []
 
 
-async def test_services_push_to_users_and_try_out_their_devices(start_hub: StartHub) -> None:
-    hub = await start_hub(push_hub())
+async def test_services_push_to_users_and_try_out_their_devices(start_server: StartHub) -> None:
+    hub = await start_server(push_hub())
     service_token = service_of(hub)
     async with BrowserService() as service:
         for user in ("ann", "eve"):
@@ -194,6 +194,8 @@ async def test_a_new_key_leaves_subscriptions_made_with_the_old_one_alone(
         late = {"platform": "webpush", "token": service.browser("/late").subscription}
         assert (await ann("PUT", TOKENS, {**late, "vapidKey": old["id"]})).status == 200
         assert (await ann("PUT", TOKENS, {**late, "vapidKey": "unknown"})).status == 400
+        for path_of in ("/old", "/late"):  # refreshed without a word of the key
+            await register(hub, "ann", service.browser(path_of))
         await admin("POST", f"{HUB}/push", {"users": ["ann"], "title": "t"})
         await settled(hub)
         used = {each.path: each.headers["authorization"] for each in service.received}

@@ -290,9 +290,9 @@ async def test_a_key_of_another_hub_is_refused_and_not_spent(start_hub: StartHub
     assert restored["userID"] == "ann"
 
 
-async def test_a_key_expires(start_hub: StartHub) -> None:
+async def test_a_key_expires(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock, session__restoreTtl=60)
+    hub = await start_server(clock=clock, session__restoreTtl=60)
     early, late = await enter(hub, "news"), await enter(hub, "news")
     await hang_up(early)
     await hang_up(late)
@@ -303,7 +303,8 @@ async def test_a_key_expires(start_hub: StartHub) -> None:
     await refused(hub, late.key)
 
 
-async def test_only_the_hash_of_a_key_is_on_disk(hub: RunningHub, tmp_path: Path) -> None:
+async def test_only_the_hash_of_a_key_is_on_disk(start_server: StartHub, tmp_path: Path) -> None:
+    hub = await start_server()
     guest = await enter(hub, "news")
     await hub.server.node.restore_keys.flush()
     await hang_up(guest)
@@ -318,9 +319,9 @@ async def test_only_the_hash_of_a_key_is_on_disk(hub: RunningHub, tmp_path: Path
 # -- what is checked again -------------------------------------------------------------------------
 
 
-async def test_an_expired_token_ends_the_way_back(start_hub: StartHub) -> None:
+async def test_an_expired_token_ends_the_way_back(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(clock=clock, session__restoreTtl=600)
+    hub = await start_server(clock=clock, session__restoreTtl=600)
     guest = await enter(hub, "news", token=hub.token(ttl=60))
     await hang_up(guest)
     clock.advance(61)
@@ -410,6 +411,54 @@ async def test_the_old_connection_is_replaced_and_presence_does_not_flap(
     await hang_up(back)
     assert (await watcher.find("Leave"))["presence"][0]["sessionID"] == guest.session_id
     assert restored["subscribedChannels"] == ["room"]
+
+
+async def test_a_client_that_says_it_may_come_back_does_and_presence_does_not_flap(
+    start_hub: StartHub,
+) -> None:
+    """A page in the back/forward cache closes its socket with 4000."""
+    hub = await start_hub(open_hub(rules=SOCIAL))
+    watcher = await hub.socket()
+    await watcher.subscribe("room")
+    guest = await enter(hub, "room")
+    while (await watcher.find("Join"))["presence"][0]["sessionID"] != guest.session_id:
+        pass
+    await guest.socket.connection.close(4000)
+    back, _ = await restore(hub, guest.key)
+    await back.socket.publish("room", {"json": "again"})
+    heard: list[dict[str, Any]] = []
+    while not heard or heard[-1]["event"] != "Publish":
+        heard.append(await watcher.next())
+    assert {"Leave", "Join"}.isdisjoint(each["event"] for each in heard)
+    assert hub.server.node.hub("acme").feeds["room"].subscribers == 2
+    assert len(hub.server.node.hub("acme").sessions) == hub.server.node.session_count == 2
+    await hang_up(back)
+    assert (await watcher.find("Leave"))["presence"][0]["sessionID"] == guest.session_id
+
+
+async def test_a_client_that_may_come_back_and_does_not_leaves_after_a_while(
+    start_hub: StartHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hubbub.gateways.websocket.RETURN_SECONDS", 0.05)
+    hub = await start_hub(open_hub(rules=SOCIAL))
+    watcher = await hub.socket()
+    await watcher.subscribe("room")
+    guest = await enter(hub, "room")
+    await guest.socket.connection.close(4000)
+    assert (await watcher.find("Leave"))["presence"][0]["sessionID"] == guest.session_id
+    back, _ = await restore(hub, guest.key)  # the key is as good as ever
+    assert back.session_id == guest.session_id
+
+
+async def test_a_session_that_cannot_be_restored_ends_with_its_connection(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(open_hub(rules=SOCIAL))
+    watcher, anonymous = await hub.socket(), await hub.socket()
+    await watcher.subscribe("room")
+    await anonymous.subscribe("room")
+    await anonymous.connection.close(4000)
+    await watcher.find("Leave")
 
 
 async def test_a_replaced_connection_hears_nothing_more(hub: RunningHub) -> None:

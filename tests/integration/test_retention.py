@@ -62,9 +62,9 @@ async def series(hub: RunningHub) -> dict[str, float]:
     }
 
 
-async def test_messages_go_when_they_are_too_old(start_hub: StartHub) -> None:
+async def test_messages_go_when_they_are_too_old(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub(namespaces=LIMITED), clock=clock, **SOON)
+    hub = await start_server(open_hub(namespaces=LIMITED), clock=clock, **SOON)
     topic = HttpTopic(hub, "young:a")
     await put(topic, "a", "b")
     clock.advance(40)
@@ -141,11 +141,11 @@ async def test_what_everyone_has_acknowledged_goes_also_after_a_restart(tmp_path
 
 @pytest.mark.spec("PIPE-01")
 async def test_what_goes_is_in_the_journal_first_unless_the_rules_keep_it_out(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
     secret = msgspec.structs.replace(LIMITED["few"], journal="off")
     namespaces = LIMITED | {"secret": secret}
-    hub = await start_hub(open_hub(namespaces=namespaces), **SOON, **QUIET)
+    hub = await start_server(open_hub(namespaces=namespaces), **SOON, **QUIET)
     bodies = [str(number) for number in range(1, 51)]
     await put(HttpTopic(hub, "secret:a"), *bodies)
     await put(HttpTopic(hub, "few:a"), *bodies)

@@ -19,6 +19,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.permissions import Identity, Level
 from hubbub.domain.rules import HubConfiguration, RpcRoute
+from hubbub.engine.services.calls import Services
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
@@ -198,15 +199,15 @@ async def test_calls_of_a_hub_are_bounded(start_hub: StartHub, service: ServiceS
 
 
 async def test_a_session_that_leaves_gives_its_calls_up(
-    start_hub: StartHub, service: ServiceServer
+    start_server: StartHub, service: ServiceServer
 ) -> None:
     service.answer = service.hang
-    hub = await start_hub(hub_with(RpcRoute("*", service.url)), hub__maxCalls=1)
+    hub = await start_server(hub_with(RpcRoute("*", service.url)), hub__maxCalls=1)
     socket = await hub.socket(token=token(hub, "*"))
     await socket.send("RPC", method="m", payload={"text": "x"})
     await until(lambda: len(service.calls) == 1)
     await socket.connection.close()
-    await until(lambda: not hub.server.node.services._under_way)
+    await until(lambda: not hub.server.node.feature(Services)._under_way)
 
 
 @pytest.mark.parametrize("encoding", ["json", "protobuf"])

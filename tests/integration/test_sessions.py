@@ -71,9 +71,9 @@ async def test_a_ping_is_answered_with_its_id_also_before_authentication(
 
 
 @pytest.mark.spec("LIVE-04")
-async def test_a_dead_peer_is_closed_and_a_living_one_is_not(start_hub: StartHub) -> None:
+async def test_a_dead_peer_is_closed_and_a_living_one_is_not(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         clock=clock, connection__ws__pingInterval=1, connection__ws__pongTimeout=1
     )
     node = hub.server.node
@@ -169,9 +169,9 @@ async def test_before_authentication_a_hub_without_anonymity_does_nothing_for_a_
 
 
 @pytest.mark.spec("LIVE-05")
-async def test_who_does_not_authenticate_in_time_is_closed(start_hub: StartHub) -> None:
+async def test_who_does_not_authenticate_in_time_is_closed(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(closed_hub(), clock=clock, session__authenticateTimeout=5)
+    hub = await start_server(closed_hub(), clock=clock, session__authenticateTimeout=5)
     late = await hub.socket()
     timely = await hub.socket()
     clock.advance(4)
@@ -251,9 +251,9 @@ async def test_another_identity_on_the_same_connection_keeps_only_what_it_may(
 
 
 @pytest.mark.spec("LIVE-05")
-async def test_a_newer_token_of_the_same_user_prolongs_the_session(start_hub: StartHub) -> None:
+async def test_a_newer_token_of_the_same_user_prolongs_the_session(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         closed_hub(), clock=clock, connection__ws__pingInterval=1, connection__ws__pongTimeout=1
     )
     socket = await hub.socket(token=hub.token(ttl=60))
@@ -267,9 +267,9 @@ async def test_a_newer_token_of_the_same_user_prolongs_the_session(start_hub: St
 
 
 @pytest.mark.spec("LIVE-05", "LIVE-06")
-async def test_a_session_does_not_outlive_its_token(start_hub: StartHub) -> None:
+async def test_a_session_does_not_outlive_its_token(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(namespaces={"room": PRIVATE}),
         open_hub("strict", allow_anonymous=False),
         clock=clock,
@@ -315,7 +315,8 @@ async def test_requests_that_wait_behind_a_slow_one_keep_their_order_and_their_b
 
 
 @pytest.mark.spec("LIVE-04")
-async def test_a_server_that_stops_tells_everyone_to_come_back(hub: RunningHub) -> None:
+async def test_a_server_that_stops_tells_everyone_to_come_back(start_server: StartHub) -> None:
+    hub = await start_server()
     socket = await hub.socket()
     async with hub.http.get("/v1/hubs/acme/events?channel=a") as stream:
         await stream.content.readuntil(b"event: Subscribe")

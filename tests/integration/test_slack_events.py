@@ -17,8 +17,8 @@ PATH = "/v1/hubs/acme/comm/input/slack"
 
 
 @pytest.mark.spec("COMM-02", "COMM-07")
-async def test_events_with_a_signature_come_in_without_a_token(start_hub: StartHub) -> None:
-    hub = await start_hub(HubConfiguration("acme", HubSettings()))
+async def test_events_with_a_signature_come_in_without_a_token(start_server: StartHub) -> None:
+    hub = await start_server(HubConfiguration("acme", HubSettings()))
     service = service_of(hub)
     body = {"kind": "slack-in", "secrets": {"signingSecret": "s3cret"}}
     assert (await service("PUT", f"{HUB}/adapters/slack", body)).status < 300
@@ -43,8 +43,8 @@ async def test_events_with_a_signature_come_in_without_a_token(start_hub: StartH
 
 
 @pytest.mark.spec("SEC-01")
-async def test_strangers_send_events_at_the_pace_of_strangers(start_hub: StartHub) -> None:
-    hub = await start_hub(
+async def test_strangers_send_events_at_the_pace_of_strangers(start_server: StartHub) -> None:
+    hub = await start_server(
         HubConfiguration("acme", HubSettings()), clock=FakeClock(), limits__anonymousPerSecond=2
     )
     body = {"kind": "slack-in", "secrets": {"signingSecret": "s3cret"}}

@@ -26,8 +26,8 @@ ON = {"connection__socketIo__enabled": True}
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
-    return await start_hub(restoring(), **ON)
+async def hub(start_server: StartHub) -> RunningHub:
+    return await start_server(restoring(), **ON)
 
 
 class OldClient:
@@ -288,9 +288,9 @@ async def test_who_leaves_is_let_go(hub: RunningHub) -> None:
         await asyncio.sleep(0.01)
 
 
-async def test_handshakes_end_when_nothing_comes_of_them(start_hub: StartHub) -> None:
+async def test_handshakes_end_when_nothing_comes_of_them(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(restoring(), clock=clock, **ON)
+    hub = await start_server(restoring(), clock=clock, **ON)
     unused = await shake_hands(hub)
     socket = await opened(hub)
     connected = await opened(hub)
@@ -320,8 +320,8 @@ async def test_handshakes_have_a_bound_and_the_oldest_of_the_largest_address_goe
     assert await packet(last) == "1::"
 
 
-async def test_handshakes_count_as_connections_of_their_address(start_hub: StartHub) -> None:
-    hub = await start_hub(restoring(), **ON, limits__connectionsPerSecond=1)
+async def test_handshakes_count_as_connections_of_their_address(start_server: StartHub) -> None:
+    hub = await start_server(restoring(), **ON, limits__connectionsPerSecond=1)
     statuses = set()
     for _ in range(12):
         async with hub.http.get("/socket.io/1/") as answer:

@@ -376,9 +376,9 @@ async def test_more_channels_than_an_id_can_name_are_refused(shared_hub: Running
 
 
 @pytest.mark.spec("LIVE-02")
-async def test_a_silent_stream_gets_heartbeats_at_its_own_interval(start_hub: StartHub) -> None:
+async def test_a_silent_stream_gets_heartbeats_at_its_own_interval(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         clock=clock, connection__sse__heartbeatInterval=2, connection__sse__retry=500
     )
     async with listening(hub, "a") as stream:
@@ -391,9 +391,9 @@ async def test_a_silent_stream_gets_heartbeats_at_its_own_interval(start_hub: St
 
 
 @pytest.mark.spec("LIVE-02", "LIVE-06")
-async def test_a_stream_ends_with_its_token(start_hub: StartHub) -> None:
+async def test_a_stream_ends_with_its_token(start_server: StartHub) -> None:
     clock = FakeClock()
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(rules=Rules()), clock=clock, connection__sse__heartbeatInterval=1
     )
     token = hub.token(grants=(Grant("a", subscribe=True),), ttl=60)

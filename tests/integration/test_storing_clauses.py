@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -10,6 +11,7 @@ import pytest
 
 from harness.commands import Stage, User
 from harness.hubiquitus import HClient
+from harness.running_hub import StartHub
 from harness.topics import STORED
 from hubbub.domain.commands.objects import HChannel
 from hubbub.domain.commands.status import CommandRefused, Status
@@ -20,6 +22,14 @@ pytestmark = pytest.mark.spec("CMD-05")
 
 OK, TECHNICAL, NOT_AUTHORIZED, INVALID = 0, 1, 5, 7
 Document = dict[str, Any]
+
+
+@pytest.fixture
+async def stage(start_server: StartHub) -> AsyncIterator[Stage]:
+    """On a server of the test's own, to which tests add validators and savers."""
+    stage = await Stage.open(start_server)
+    yield stage
+    await stage.close()
 
 
 class Witness:
@@ -179,7 +189,7 @@ async def test_savers_of_both_collections_run_after_the_save_and_undo_nothing(
     assert await ann.ask("hEcho", 1, transient=False) == (OK, 1)
     once = ["hChannels", "hSubscriptions", "#news@demo", "#news@demo", "hCommands", "hResults"]
     assert (broken.collections, well.collections) == (once, once)
-    assert "a saver of #news@demo in hub demo failed: ValueError: broken" in caplog.text
+    assert "hub demo: a saver of #news@demo failed: ValueError: broken" in caplog.text
     assert await ann.ask("hGetSubscriptions") == (OK, ["#news@demo"])
     assert len(await kept(stage, "news")) == len(await kept(stage, "hResults")) == 1
 

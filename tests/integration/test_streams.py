@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from harness.journal import journal_events
-from harness.running_hub import RunningHub, StartHub
+from harness.running_hub import RunningHub, StartHub, open_hub
 from harness.topics import Codec, TopicSocket
 from hubbub.client import connect
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.journal import STREAM_EVENT
 from hubbub.domain.messages import BINARY, JSON
 from hubbub.domain.permissions import Grant, Level
+from hubbub.domain.rules import Quotas
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
@@ -25,6 +26,12 @@ both = pytest.mark.parametrize(
 pytestmark = pytest.mark.spec("LIVE-18")
 
 CLICKS = Grant("stream:clicks", publish=True)
+
+
+@pytest.fixture
+async def hub(start_server: StartHub) -> RunningHub:
+    """A server of the test's own, whose files the tests read."""
+    return await start_server()
 
 
 def events_of(folder: Path) -> list[Any]:
@@ -92,8 +99,8 @@ async def test_many_events_share_a_sync_and_none_is_lost(hub: RunningHub, tmp_pa
     assert [event.payload for event in found] == [b'{"n":%d}' % n for n in range(120)]
 
 
-async def test_without_a_journal_there_is_a_clear_error(start_hub: StartHub) -> None:
-    hub = await start_hub(journal__enabled=False)
+async def test_without_a_journal_there_is_a_clear_error(start_server: StartHub) -> None:
+    hub = await start_server(journal__enabled=False)
     token = hub.token(level=Level.SERVICE)
     async with connect(f"ws://{hub.address}", hub="acme", token=token) as client:
         with pytest.raises(errors.StreamUnavailable, match=r"journal\.enabled"):
@@ -106,3 +113,19 @@ async def test_wrong_names_are_refused(hub: RunningHub, stream: str) -> None:
     async with connect(f"ws://{hub.address}", hub="acme", token=token) as client:
         with pytest.raises(errors.InvalidName):
             await client.submit(stream, 1)
+
+
+async def test_a_quota_bounds_what_a_hub_hands_in_and_no_other_hub_pays(
+    start_server: StartHub,
+) -> None:
+    quotas = Quotas(stream_bytes_per_second=1)
+    hub = await start_server(open_hub("acme", quotas=quotas), open_hub("other"))
+
+    async def submit(name: str) -> int:
+        headers = {"Authorization": f"Bearer {hub.token(hub=name, level=Level.SERVICE)}"}
+        path = f"/v1/hubs/{name}/streams/clicks/events?event=e"
+        async with hub.http.post(path, data=b"x" * 700, headers=headers) as answer:
+            return answer.status
+
+    assert [await submit("acme") for _ in range(3)] == [200, 429, 429]
+    assert [await submit("other") for _ in range(3)] == [200, 200, 200]

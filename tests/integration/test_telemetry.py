@@ -48,8 +48,8 @@ def log() -> Iterator[io.StringIO]:
 
 
 @pytest.mark.spec("ADMIN-05")
-async def test_counters_are_right_after_known_traffic(start_hub: StartHub) -> None:
-    hub = await start_hub(open_hub(namespaces={"private": Rules()}), open_hub("other"))
+async def test_counters_are_right_after_known_traffic(start_server: StartHub) -> None:
+    hub = await start_server(open_hub(namespaces={"private": Rules()}), open_hub("other"))
     subscribers = [await hub.socket() for _ in range(3)]
     for socket in subscribers:
         await socket.subscribe("a", "b")
@@ -139,9 +139,9 @@ async def test_health_and_readiness(hub: RunningHub) -> None:
 
 
 @pytest.mark.spec("ADMIN-05", "WEB-04")
-async def test_webhooks_are_counted(start_hub: StartHub) -> None:
+async def test_webhooks_are_counted(start_server: StartHub) -> None:
     quick = {"webhooks__retries": 1, "webhooks__firstRetry": 0.01}
-    hub = await start_hub(topic_hub(open_topics=True, callback_addresses="loopback"), **quick)
+    hub = await start_server(topic_hub(open_topics=True, callback_addresses="loopback"), **quick)
     light = Light(hub, "/v1/hubs/acme/hub")
     async with Callbacks() as receiver, Callbacks(lambda request: 503) as broken:
         await light.register("news")
@@ -221,14 +221,14 @@ async def test_the_access_log_has_a_line_for_each_request_and_no_token(
 
 @pytest.mark.spec("OPS-04")
 async def test_forwarded_headers_are_believed_only_from_trusted_proxies(
-    start_hub: StartHub, log: io.StringIO
+    start_server: StartHub, log: io.StringIO
 ) -> None:
     forwarded = ("X-Forwarded-For: 1.1.1.1, 203.0.113.9", "X-Forwarded-Proto: https")
     for trusted, client_shown, scheme in (
         (["127.0.0.0/8"], "203.0.113.9", "https"),
         (["10.0.0.0/8"], "127.0.0.1", "http"),
     ):
-        hub = await start_hub(debug__accessLog=True, listener__trustedProxies=trusted)
+        hub = await start_server(debug__accessLog=True, listener__trustedProxies=trusted)
         async with await RawConnection.open(hub.address) as client:
             client.request("GET /healthz", *forwarded)
             await client.response()

@@ -47,8 +47,8 @@ PATHS = [
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
-    return await start_hub(
+async def hub(start_server: StartHub) -> RunningHub:
+    return await start_server(
         open_hub("red"),
         HubConfiguration(
             BLUE, HubSettings(user_channel=True, default_public=True, session_restore=False)
@@ -146,10 +146,10 @@ async def test_ids_of_messages_do_not_count_the_messages_of_others(start_hub: St
 
 
 async def test_ids_of_the_audit_log_do_not_count_the_changes_of_others(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
-    hub = await start_hub(open_hub("red"), open_hub(BLUE), clock=clock)
+    hub = await start_server(open_hub("red"), open_hub(BLUE), clock=clock)
     numbers = itertools.count()
 
     async def change(name: str) -> int:
@@ -167,9 +167,9 @@ async def test_ids_of_the_audit_log_do_not_count_the_changes_of_others(
     assert second < 2**53
 
 
-async def test_metrics_are_for_operators_only(start_hub: StartHub) -> None:
+async def test_metrics_are_for_operators_only(start_server: StartHub) -> None:
     scrape = "a-token-that-opens-the-metrics-and-nothing-else"
-    hub = await start_hub(open_hub("red"), open_hub(BLUE), admin__metricsToken=scrape)
+    hub = await start_server(open_hub("red"), open_hub(BLUE), admin__metricsToken=scrape)
     await hub.socket(BLUE)
     operator = hub.token(None, "*", Level.ADMIN)
     for token in (scrape, operator):
@@ -187,8 +187,8 @@ async def test_metrics_are_for_operators_only(start_hub: StartHub) -> None:
     assert status == 401
 
 
-async def test_guesses_of_the_metrics_token_are_limited(start_hub: StartHub) -> None:
-    hub = await start_hub(admin__metricsToken="a" * 32, limits__failedCredentialsPerMinute=3)
+async def test_guesses_of_the_metrics_token_are_limited(start_server: StartHub) -> None:
+    hub = await start_server(admin__metricsToken="a" * 32, limits__failedCredentialsPerMinute=3)
     statuses = [(await answer_of(hub, "GET", "/metrics", NOBODY, f"{n}"))[0] for n in range(4)]
     assert statuses == [401, 401, 401, 429]
     assert (await answer_of(hub, "GET", "/metrics", NOBODY, "a" * 32))[0] == 200

@@ -95,10 +95,10 @@ async def test_who_does_not_speak_tls_is_turned_away(
 
 @pytest.mark.spec("OPS-04", "LIVE-16")
 async def test_a_slow_consumer_over_tls_is_cut_off_with_its_code(
-    start_hub: StartHub, certificate: tuple[Path, Path], trusting: ssl.SSLContext
+    start_server: StartHub, certificate: tuple[Path, Path], trusting: ssl.SSLContext
 ) -> None:
     hub = await encrypted_hub(
-        start_hub,
+        start_server,
         certificate,
         connection__ws__maxMessageBytes=65536,
         connection__ws__sendBufferBytes=131072,

@@ -15,7 +15,7 @@ from hubbub.domain.messages import TEXT
 from hubbub.domain.requests import Producer, PublishItem, Request
 from hubbub.domain.topics import Article, SubscriptionOptions
 from hubbub.engine.sessions.session import Session
-from hubbub.engine.sessions.topic_requests import MAX_UNDER_WAY
+from hubbub.engine.topics.requests import MAX_UNDER_WAY
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.server.wiring import Server
@@ -236,28 +236,27 @@ async def test_both_doors_lead_to_the_same_subscription(hub: RunningHub) -> None
 
 
 @both
-async def test_a_closed_session_waits_no_more(start_hub: StartHub, codec: Codec) -> None:
-    hub = await start_hub(topic_hub())
+async def test_a_closed_session_waits_no_more(start_server: StartHub, codec: Codec) -> None:
+    hub = await start_server(topic_hub())
     socket = await TopicSocket.open(hub, codec)
     await socket.ask(requests.TopicSubscribe, "t")
     session = session_of(hub)
+    (under_way,) = (session._under_way or {}).values()
     await socket.send(requests.TopicGet("t", wait_seconds=60))
-    await until(lambda: session._topic_requests is not None and session._topic_requests._waiting)
-    desk = session._topic_requests
-    assert desk is not None
+    await until(lambda: under_way.waiting)
 
     await socket.connection.close()
 
-    await until(lambda: not desk._waiting and not desk._under_way)
+    await until(lambda: not under_way.waiting and not under_way.count)
     await HttpTopic(hub, "t").put("a")
     assert (await HttpTopic(hub, "t").get()).json["messages"][0]["deliveries"] == 1
 
 
-async def test_a_session_that_never_asks_has_no_desk(start_hub: StartHub) -> None:
+async def test_a_session_that_never_asks_counts_no_requests(start_hub: StartHub) -> None:
     hub = await start_hub(topic_hub())
     async with await TopicSocket.open(hub, JSON_V1) as socket:
         await socket.ask(put("t", "a"))
-        assert session_of(hub)._topic_requests is None
+        assert session_of(hub)._under_way is None
 
 
 async def test_a_session_has_only_so_many_requests_under_way(start_hub: StartHub) -> None:

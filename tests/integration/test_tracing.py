@@ -45,10 +45,10 @@ async def add_webhook(hub: RunningHub, channel: str, callback: str) -> None:
 
 
 async def test_a_stored_message_is_one_trace_to_subscribers_and_webhooks(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     async with Collector() as collector, Callbacks() as receiver:
-        hub = await start_hub(HUB, tracing__serviceName="shop", **collector.keys)
+        hub = await start_server(HUB, tracing__serviceName="shop", **collector.keys)
         await add_webhook(hub, "news", receiver.at("/in"))
         sockets = [await hub.socket(), await hub.socket()]
         for socket in sockets:
@@ -115,9 +115,9 @@ async def test_a_message_that_another_node_owns_is_one_trace_across_both(
     assert {span.trace for span in collector.spans} == {TRACE}
 
 
-async def test_over_a_socket_the_context_is_a_header_of_the_message(start_hub: StartHub) -> None:
+async def test_over_a_socket_the_context_is_a_header_of_the_message(start_server: StartHub) -> None:
     async with Collector() as collector:
-        hub = await start_hub(HUB, **collector.keys)
+        hub = await start_server(HUB, **collector.keys)
         subscriber, publisher = await hub.socket(), await hub.socket()
         await subscriber.subscribe("live:a")
         given = {"traceparent": CALLER, "color": "red"}
@@ -130,9 +130,9 @@ async def test_over_a_socket_the_context_is_a_header_of_the_message(start_hub: S
 
 
 @pytest.mark.parametrize("batched", [False, True], ids=["put", "batch"])
-async def test_puts_and_batches_over_http_are_traced(start_hub: StartHub, batched: bool) -> None:
+async def test_puts_and_batches_over_http_are_traced(start_server: StartHub, batched: bool) -> None:
     async with Collector() as collector:
-        hub = await start_hub(HUB, **collector.keys)
+        hub = await start_server(HUB, **collector.keys)
         if batched:
             stored = {"store": True}
             item = {"channel": "news", "event": "e", "payload": {"json": 1}, "extra": stored}
@@ -150,17 +150,19 @@ async def test_puts_and_batches_over_http_are_traced(start_hub: StartHub, batche
     "context",
     ["", "00-0-0-01", CALLER.upper(), f"00-{'0' * 32}-b7ad6b7169203331-01", f"ff{CALLER[2:]}"],
 )
-async def test_a_context_that_is_none_begins_a_new_trace(start_hub: StartHub, context: str) -> None:
+async def test_a_context_that_is_none_begins_a_new_trace(
+    start_server: StartHub, context: str
+) -> None:
     async with Collector() as collector:
-        hub = await start_hub(HUB, **collector.keys | {"tracing__sampleRatio": 1})
+        hub = await start_server(HUB, **collector.keys | {"tracing__sampleRatio": 1})
         await publish(hub, "news", traceparent=context)
         published = await collector.one("publish")
         assert (published.parent, published.trace == TRACE) == ("", False)
 
 
-async def test_what_is_not_sampled_is_not_told(start_hub: StartHub) -> None:
+async def test_what_is_not_sampled_is_not_told(start_server: StartHub) -> None:
     async with Collector() as collector:
-        hub = await start_hub(HUB, **collector.keys)
+        hub = await start_server(HUB, **collector.keys)
         await publish(hub, "news")
         await publish(hub, "news", traceparent=f"{CALLER[:-2]}00")
         await publish(hub, "news", traceparent=CALLER)
@@ -169,12 +171,12 @@ async def test_what_is_not_sampled_is_not_told(start_hub: StartHub) -> None:
 
 
 async def test_publishers_cannot_ask_for_more_traces_than_their_hub_may_have(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
     clock = FakeClock()
     async with Collector() as collector:
         other = topic_hub("other")
-        hub = await start_hub(HUB, other, clock=clock, tracing__maxPerSecond=2, **collector.keys)
+        hub = await start_server(HUB, other, clock=clock, tracing__maxPerSecond=2, **collector.keys)
         for _ in range(4):
             await publish(hub, "news", traceparent=CALLER)
         clock.advance(1.0)
@@ -184,9 +186,9 @@ async def test_publishers_cannot_ask_for_more_traces_than_their_hub_may_have(
         await HttpTopic(hub, "news", name="other").put({"n": 1})
 
 
-async def test_a_refused_message_ends_its_span_with_the_code(start_hub: StartHub) -> None:
+async def test_a_refused_message_ends_its_span_with_the_code(start_server: StartHub) -> None:
     async with Collector() as collector:
-        hub = await start_hub(HUB, connection__ws__maxMessageBytes=2048, **collector.keys)
+        hub = await start_server(HUB, connection__ws__maxMessageBytes=2048, **collector.keys)
         path = "/v1/hubs/acme/channels/news/messages"
         body = b'"' + 4096 * b"x" + b'"'
         headers = {"traceparent": CALLER, "Content-Type": "application/json"}
@@ -197,7 +199,7 @@ async def test_a_refused_message_ends_its_span_with_the_code(start_hub: StartHub
 
 
 async def test_a_receiver_that_fails_harms_nobody_and_is_told_once(
-    start_hub: StartHub, caplog: pytest.LogCaptureFixture
+    start_server: StartHub, caplog: pytest.LogCaptureFixture
 ) -> None:
     def said(level: int) -> list[str]:
         return [
@@ -208,7 +210,7 @@ async def test_a_receiver_that_fails_harms_nobody_and_is_told_once(
 
     caplog.set_level(logging.INFO)
     async with Collector(lambda request: 400) as collector:
-        hub = await start_hub(HUB, **collector.keys)
+        hub = await start_server(HUB, **collector.keys)
         for number in range(1, 4):
             assert (await publish(hub, "news", traceparent=CALLER))["channelSerial"] == str(number)
             await collector.got(number)
@@ -220,16 +222,18 @@ async def test_a_receiver_that_fails_harms_nobody_and_is_told_once(
         assert len(said(logging.WARNING)) == 1
 
 
-async def test_a_hub_ends_soon_though_nobody_takes_its_spans(start_hub: StartHub) -> None:
+async def test_a_hub_ends_soon_though_nobody_takes_its_spans(start_server: StartHub) -> None:
     async with Collector() as collector:
         keys = collector.keys
-    hub = await start_hub(HUB, **keys)  # nobody listens there any more
+    hub = await start_server(HUB, **keys)  # nobody listens there any more
     await publish(hub, "news", traceparent=CALLER)
 
 
-async def test_a_hub_that_does_not_trace_has_nothing_of_it_on_its_way(start_hub: StartHub) -> None:
+async def test_a_hub_that_does_not_trace_has_nothing_of_it_on_its_way(
+    start_server: StartHub,
+) -> None:
     async with Callbacks() as receiver:
-        hub = await start_hub(HUB)
+        hub = await start_server(HUB)
         server = hub.server
         assert type(server.node.publisher) is Publisher
         assert type(server.node.fanout) is Fanout

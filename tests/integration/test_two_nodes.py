@@ -13,10 +13,10 @@ from harness.unreliable import STORMY, Faults
 from hubbub.domain.messages import JSON, Attributes
 from hubbub.domain.notices import (
     ChannelReset,
-    Delivery,
     HistoryPage,
     Joined,
     Left,
+    MessageDelivery,
     Occupancy,
     Presence,
     Published,
@@ -25,6 +25,7 @@ from hubbub.domain.notices import (
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import History, Publish, PublishItem
 from hubbub.domain.rules import Rules
+from hubbub.ports.bus import MembersQuery, OccupancyQuery
 
 SEEDS = [11, 12, 13]
 LIVE_ONLY = msgspec.structs.replace(OPEN, live_history=False)
@@ -103,7 +104,7 @@ def _steps(connection: FakeConnection, channel: str) -> list[int | ChannelReset]
     for notice in connection.heard:
         if isinstance(notice, ChannelReset):
             steps.append(notice)
-        elif isinstance(notice, Delivery) and notice.message.channel == channel:
+        elif isinstance(notice, MessageDelivery) and notice.message.channel == channel:
             steps.append(notice.message.serial)
     return steps
 
@@ -158,9 +159,9 @@ async def test_presence_converges_on_all_nodes(tmp_path: Path, seed: int) -> Non
 
         await watcher.until(lambda: seen() == expected)
         for node in cluster.nodes.values():
-            members = await node.bus.members("acme", channel)
+            members = await node.bus.ask(MembersQuery("acme", channel))
             assert {member.session_id for member in members} == expected
-            assert await node.bus.occupancy("acme", channel) == 5
+            assert await node.bus.ask(OccupancyQuery("acme", channel)) == 5
         await watcher.until(lambda: watcher.all(Occupancy)[-1].count == 5)
 
 

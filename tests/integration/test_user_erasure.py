@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from itertools import count
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -11,12 +17,28 @@ import pytest
 from harness.admin import Caller, admin_of
 from harness.commands import Stage
 from harness.receivers import Received, Receiver, whole_answer
-from harness.running_hub import StartHub, open_hub
-from harness.topics import STORED
+from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
+from harness.topics import STORED, until
 from hubbub.domain.permissions import Level
+from hubbub.server.data_folder import DATABASE
 
 OK, NOT_AUTHORIZED = 0, 5
 ANN = "/v1/admin/hubs/demo/users/ann"
+BASE = "/v1/hubs/acme"
+COMMANDS = f"{BASE}/commands"
+NAMING = {
+    "audit", "channel_records", "comm_members", "comm_messages", "comm_peers", "cursors",
+    "document_changes", "messages", "notification_channels", "notifications", "producers",
+    "push_followings", "push_tokens", "retained", "user_subscriptions", "webhooks",
+}  # fmt: skip
+"""The tables that name a user who does everything of `ACTS`."""
+READ = (
+    f"{BASE}/channels/orders/messages", f"{BASE}/channels/status/messages",
+    f"{BASE}/channels/orders/presence", f"{BASE}/channels/orders/threads",
+    f"{BASE}/channels/doc:plan/document/changes", f"{BASE}/channels/notification:all/notifications",
+    "/v1/admin/hubs/acme/channels", "/v1/admin/hubs/acme/messages?limit=500",
+    "/v1/admin/hubs/acme/collectives/team", "/v1/admin/hubs/acme/peers",
+)  # fmt: skip
 
 
 async def erased(stage: Stage) -> dict[str, int]:
@@ -27,9 +49,9 @@ async def erased(stage: Stage) -> dict[str, int]:
 
 
 @pytest.fixture
-async def stage(start_hub: StartHub) -> Any:
+async def stage(start_server: StartHub) -> Any:
     """Ann owns #news and takes part in it, as in #club, which Bob owns."""
-    stage = await Stage.open(start_hub)
+    stage = await Stage.open(start_server)
     ann, bob = stage.user("ann", door="http"), stage.user("bob", door="http")
     assert await ann.create("news", "ann", "bob") == (OK, None)
     assert await bob.create("club", "ann", "bob", active=False) == (OK, None)
@@ -191,3 +213,222 @@ async def test_stored_messages_of_an_erased_user_keep_their_serials_and_nothing_
     assert (page.messages[0].attributes, page.messages[2].attributes) == (None, None)
     assert "my " not in repr(page.messages)
     assert await hub.server.store.stored_bytes("acme") < before
+
+
+@pytest.mark.spec("PIPE-05", "LIVE-12")
+async def test_unstored_messages_of_an_erased_user_are_neither_retained_nor_in_live_history(
+    start_hub: StartHub,
+) -> None:
+    """Open channels have them in memory; of closed ones, the retained message is on disk."""
+    live = msgspec.structs.replace(OPEN, retain=True)
+    hub = await start_hub(open_hub(rules=live))
+    ann, bob = (Caller(hub, hub.token(user)) for user in ("ann", "bob"))
+    for channel in ("open", "closed"):
+        url = f"/v1/hubs/acme/channels/{channel}/messages"
+        assert (await bob("POST", url, "hello")).status == 200
+        assert (await ann("POST", f"{url}?retain=true", "my address")).status == 200
+    channels = hub.server.owner.channels
+    channels.close_idle(-1.0)
+    assert not channels.open
+    listener = await hub.socket(token=hub.token("bob"))
+    await listener.subscribe("open")
+    url = "/v1/hubs/acme/channels/open/messages"
+    await ann("POST", f"{url}?retain=true", "my number")
+    answer = (await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann")).json
+    assert (answer["retained"], answer["messages"], answer["left"]) == (2, 0, 0)
+    history = (await bob("GET", url)).json["messages"]
+    assert [(each.get("publisher"), each["payload"]) for each in history] == [
+        (None, {"json": None})
+    ]
+    for channel in ("open", "closed"):
+        late = await hub.socket(token=hub.token("bob"))
+        await late.subscribe(channel)
+        await late.send("Ping")
+        assert await late.expect("Pong") is not None, "no retained message came before"
+    again = (await admin_of(hub)("DELETE", "/v1/admin/hubs/acme/users/ann")).json
+    assert set(again.values()) == {0}
+
+
+@pytest.mark.spec("PIPE-05", "SEC-02")
+async def test_the_store_names_an_erased_user_nowhere(start_hub: StartHub) -> None:
+    """Every table is read, whatever the user did: no column holds the user's id afterwards,
+    except in the list of revoked tokens and in the log of what administrators did."""
+    rules = msgspec.structs.replace(STORED, retain=True, presence=True)
+    hub = await start_hub(open_hub(rules=rules, callback_addresses="loopback"))
+    user = "zoe.7f3a91"
+    zoe, admin = Caller(hub, hub.token(user)), admin_of(hub)
+    service = Caller(hub, hub.token(level=Level.SERVICE))
+    base = "/v1/hubs/acme"
+
+    async def did(caller: Caller, method: str, path: str, body: object = None) -> None:
+        answer = await caller(method, path, body)
+        assert answer.status < 300, (path, answer.text)
+
+    await did(zoe, "POST", f"{base}/channels/orders/messages?store=true&retain=true", "mine")
+    await did(zoe, "POST", f"{base}/channels/status/messages?retain=true", "here")
+    await did(zoe, "POST", f"{base}/topics/orders/messages?producer=p1&sequence=1", "a put")
+    await did(zoe, "PUT", f"{base}/topics/orders/subscriptions/mine", {})
+    webhook = {"channel": "orders", "callback": "http://127.0.0.1:9/zoe"}
+    await did(zoe, "POST", f"{base}/webhooks", webhook)
+    note = {"event": "noted", "payload": {"json": 1}, "author": user}
+    for channel in (f"notification:u:{user}", "notification:all"):
+        path = f"/v1/admin/hubs/acme/channels/{channel}/notifications"
+        await did(service, "POST", path, {"notifications": [note]})
+    await did(zoe, "PUT", f"{base}/channels/doc:plan/document?producer=p&sequence=1", {"a": 1})
+    await did(zoe, "PUT", f"{base}/channels/doc:plan/document", {"a": 2})
+    peer = {"addresses": [{"adapter": "email", "parameters": ["zoe@example.org"]}]}
+    await did(service, "PUT", f"/v1/admin/hubs/acme/peers/{user}", peer)
+    letter = {"type": "CHAT", "subtype": "x", "sender": "component:desk", "content": "hello"}
+    await did(service, "POST", f"{base}/comm/messages", {**letter, "receiver": user})
+    assert len(named_in(hub, user)) >= 8, "the search finds names"
+    answer = (await admin("DELETE", f"/v1/admin/hubs/acme/users/{user}?revoke=true")).json
+    assert answer["left"] == 0, answer
+    assert named_in(hub, user) == {"audit", "revocations"}
+
+
+def named_in(hub: RunningHub, name: str) -> set[str]:
+    """The tables of the store in which the name stands, in any column."""
+    path = Path(hub.server.settings.storage.path) / DATABASE
+    found = set()
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        for (table,) in tables:
+            for row in database.execute(f"SELECT * FROM {table}"):
+                if name in repr(row):
+                    found.add(table)
+    return found
+
+
+Act = Callable[["Traces"], Awaitable[None]]
+
+
+class Traces:
+    """What a user does, and what is done about the user, in a hub with every feature."""
+
+    def __init__(self, hub: RunningHub, user: str) -> None:
+        self.hub = hub
+        self.user = user
+        self.own = Caller(hub, hub.token(user))
+        self.bob = Caller(hub, hub.token("bob"))
+        self.service = Caller(hub, hub.token(level=Level.SERVICE))
+        self._ids = count(1)
+
+    async def did(self, caller: Caller, method: str, path: str, body: object = None) -> None:
+        answer = await caller(method, path, body)
+        assert answer.status < 300, (path, answer.text)
+        if path == COMMANDS:
+            assert answer.json["status"] == 0, answer.text
+
+    async def stored(self) -> None:
+        await self.did(self.own, "POST", f"{BASE}/channels/orders/messages?store=true", "mine")
+
+    async def retained(self) -> None:
+        for where in ("status", "status?store=true"):
+            channel, _, store = where.partition("?")
+            path = f"{BASE}/channels/{channel}/messages?retain=true&{store}"
+            await self.did(self.own, "POST", path, "here")
+
+    async def conversation(self) -> None:
+        item = {"channel": "orders", "conversationID": "c1", "payload": {"json": 1}, "store": True}
+        await self.did(self.own, "POST", f"{BASE}/messages", {"publishes": [item]})
+
+    async def put(self) -> None:
+        path = f"{BASE}/topics/orders/messages?producer=p{next(self._ids)}&sequence=1"
+        await self.did(self.own, "POST", path, "a put")
+
+    async def durable(self) -> None:
+        await self.did(self.own, "PUT", f"{BASE}/topics/orders/subscriptions/mine", {})
+        await self.did(self.own, "POST", f"{BASE}/topics/orders/subscriptions/mine/get", None)
+
+    async def webhook(self) -> None:
+        wanted = {"channel": "orders", "callback": f"http://127.0.0.1:9/{next(self._ids)}"}
+        await self.did(self.own, "POST", f"{BASE}/webhooks", wanted)
+
+    async def notification(self) -> None:
+        note = {"event": "noted", "payload": {"json": 1}, "author": self.user}
+        for channel in (f"notification:u:{self.user}", "notification:all"):
+            path = f"/v1/admin/hubs/acme/channels/{channel}/notifications"
+            await self.did(self.service, "POST", path, {"notifications": [note]})
+
+    async def document(self) -> None:
+        number = next(self._ids)
+        path = f"{BASE}/channels/doc:plan/document"
+        await self.did(self.own, "PUT", f"{path}?producer=p{number}&sequence=1", {"a": number})
+        await self.did(self.own, "PUT", path, {"a": -number})
+
+    async def peer(self) -> None:
+        peer = {"addresses": [{"adapter": "email", "parameters": ["zoe@example.org"]}]}
+        await self.did(self.service, "PUT", f"/v1/admin/hubs/acme/peers/{self.user}", peer)
+        letter = {"type": "CHAT", "subtype": "x", "sender": "component:desk", "content": "hello"}
+        there = {**letter, "receiver": self.user}
+        await self.did(self.service, "POST", f"{BASE}/comm/messages", there)
+        back = {**letter, "sender": self.user, "receiver": "bob"}
+        await self.did(self.service, "POST", f"{BASE}/comm/messages", back)
+
+    async def collective(self) -> None:
+        team = {"members": [self.user, "bob"]}
+        await self.did(self.service, "PUT", "/v1/admin/hubs/acme/collectives/team", team)
+
+    async def devices(self) -> None:
+        await self.did(
+            self.own, "PUT", f"{BASE}/push-tokens", {"platform": "fcm", "token": "device"}
+        )
+        await self.did(self.own, "PUT", f"{BASE}/push-subscriptions/orders", None)
+
+    async def _command(self, caller: Caller, who: str, cmd: str, **params: object) -> None:
+        asked = {"reqid": "r", "sender": f"{who}@acme", "entity": "hnode@acme", "cmd": cmd}
+        await self.did(caller, "POST", COMMANDS, {**asked, "params": params})
+
+    async def own_channel(self) -> None:
+        record = {"chid": f"of{next(self._ids)}", "active": True}
+        people = {"owner": f"{self.user}@acme", "participants": [f"{self.user}@acme"]}
+        await self._command(self.own, self.user, "hCreateUpdateChannel", **record, **people)
+        message = {"chid": record["chid"], "publisher": f"{self.user}@acme", "payload": 1}
+        await self._command(self.own, self.user, "hPublish", **message, transient=False)
+
+    async def others_channel(self) -> None:
+        people = {"owner": "bob@acme", "participants": ["bob@acme", f"{self.user}@acme"]}
+        record = {"chid": "club", "active": True, **people}
+        await self._command(self.bob, "bob", "hCreateUpdateChannel", **record)
+        await self._command(self.own, self.user, "hSubscribe", chid="club")
+
+    async def session(self) -> None:
+        socket = await self.hub.socket(token=self.own.token)
+        await socket.subscribe("orders", "crowd")
+        await socket.publish("orders", {"json": "live"})
+
+
+ACTS: tuple[Act, ...] = (
+    Traces.stored, Traces.retained, Traces.conversation, Traces.put, Traces.durable,
+    Traces.webhook, Traces.notification, Traces.document, Traces.peer, Traces.collective,
+    Traces.devices, Traces.own_channel, Traces.others_channel, Traces.session,
+)  # fmt: skip
+
+
+@pytest.mark.spec("PIPE-05", "SEC-02")
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_a_user_did_in_whatever_order_nothing_names_the_user_afterwards(
+    start_hub: StartHub, seed: int
+) -> None:
+    """The first seed does everything, so that each table which can name a user does."""
+    chance = random.Random(seed)
+    acts = [*ACTS] if seed == 0 else chance.choices(ACTS, k=12)
+    chance.shuffle(acts)
+    rules = msgspec.structs.replace(
+        STORED, retain=True, presence=True, live_history=True, push=True
+    )
+    hub = await start_hub(open_hub(rules=rules, callback_addresses="loopback", commands=True))
+    user = "zoe.7f3a91"
+    traces = Traces(hub, user)
+    for act in acts:
+        await act(traces)
+    named = named_in(hub, user)
+    if seed == 0:
+        assert named == NAMING
+    answer = (await admin_of(hub)("DELETE", f"/v1/admin/hubs/acme/users/{user}?revoke=true")).json
+    assert answer["left"] == 0, answer
+    # Snapshots of sessions that ended are deleted a few times a second.
+    await until(lambda: named_in(hub, user) == {"audit", "revocations"})
+    for path in READ:
+        text = (await traces.service("GET", path)).text
+        assert user not in text, (path, text)

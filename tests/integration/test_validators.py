@@ -22,9 +22,9 @@ STORING = msgspec.structs.replace(OPEN, store=True, store_by_default=True)
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
+async def hub(start_server: StartHub) -> RunningHub:
     """`log:…` stores; other channels are live only."""
-    return await start_hub(open_hub(namespaces={"log": STORING}))
+    return await start_server(open_hub(namespaces={"log": STORING}))
 
 
 async def publish(
@@ -96,9 +96,9 @@ async def test_only_what_is_stored_is_validated(hub: RunningHub) -> None:
         assert answer.status == 200
 
 
-async def test_a_retained_message_is_validated_too(start_hub: StartHub) -> None:
+async def test_a_retained_message_is_validated_too(start_server: StartHub) -> None:
     retaining = msgspec.structs.replace(OPEN, retain=True)
-    hub = await start_hub(open_hub(namespaces={"sign": retaining}))
+    hub = await start_server(open_hub(namespaces={"sign": retaining}))
     hub.server.add_validator("hMessages", no_tens)
     path = "/v1/hubs/acme/channels/sign:a/messages?retain=true"
     for payload, status in ((9, 200), (10, 422)):
@@ -241,7 +241,7 @@ async def test_messages_of_a_channel_keep_their_order(hub: RunningHub) -> None:
     assert await stored(hub) == list(range(1, 41))
 
 
-async def test_a_plugin_validates_and_saves(start_hub: StartHub, tmp_path: Path) -> None:
+async def test_a_plugin_validates_and_saves(start_server: StartHub, tmp_path: Path) -> None:
     folder = tmp_path / "plugins"
     folder.mkdir()
     (folder / "prices.py").write_text(
@@ -253,7 +253,7 @@ async def test_a_plugin_validates_and_saves(start_hub: StartHub, tmp_path: Path)
         "    raise ValueError(context.collection)\n"
     )
     storing = open_hub(namespaces={"log": STORING})
-    hub = await start_hub(storing, hcommands__path=str(folder), hcommands__workers=1)
+    hub = await start_server(storing, hcommands__path=str(folder), hcommands__workers=1)
     status, answer = await publish(hub, "log:prices", {"price": -1})
     assert (status, answer["error"]["message"]) == (422, "acme: price is negative")
     status, answer = await publish(hub, "log:prices", {})

@@ -214,9 +214,9 @@ async def test_a_topic_that_behaves_badly_is_fetched_when_it_is_well(
 
 
 @pytest.mark.spec("WEB-03")
-async def test_a_topic_on_a_private_address_is_not_fetched(start_hub: StartHub) -> None:
+async def test_a_topic_on_a_private_address_is_not_fetched(start_server: StartHub) -> None:
     """A ping must not make the hub look into its own network."""
-    hub = await start(start_hub)
+    hub = await start(start_server)
     websub = WebSub(hub, "/v1/hubs/acme/websub")
     strict = topic_hub(open_topics=True).settings
     async with Callbacks() as callbacks, Callbacks() as site:

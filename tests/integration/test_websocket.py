@@ -24,7 +24,7 @@ from harness.raw import (
 from harness.running_hub import RunningHub, StartHub
 from hubbub.domain import notices, requests
 from hubbub.domain.notices import Notice
-from hubbub.domain.requests import ChannelRequest, PublishItem, Request
+from hubbub.domain.requests import PublishItem, Request, SubscribeItem
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -185,7 +185,7 @@ async def test_protobuf_and_json_clients_hear_each_other(shared_hub: RunningHub)
     json_client = await shared_hub.socket()
     await json_client.subscribe("w:both")
     async with await ProtoSocket.greeted(shared_hub.address) as proto_client:
-        proto_client.ask(requests.Subscribe((ChannelRequest("w:both"),), req_id=4))
+        proto_client.ask(requests.Subscribe((SubscribeItem("w:both"),), req_id=4))
         (subscribed,) = await proto_client.hear()
         assert isinstance(subscribed, notices.Subscribed)
         assert (subscribed.req_id, subscribed.channels[0].channel) == (4, "w:both")
@@ -197,13 +197,13 @@ async def test_protobuf_and_json_clients_hear_each_other(shared_hub: RunningHub)
         assert delivered["contentType"] == "image/png"
         heard = [*await proto_client.hear(), *await proto_client.hear()]
         ack = next(each for each in heard if isinstance(each, notices.Published))
-        own = next(each for each in heard if isinstance(each, notices.Delivery))
+        own = next(each for each in heard if isinstance(each, notices.MessageDelivery))
         assert ack.results[0].message_id == own.message.id == delivered["msgID"]
         assert own.message.payload == b"\x00\xff"
 
         await json_client.publish("w:both", {"json": {"a": [1, None, "ü"]}})
         (heard_json,) = await proto_client.hear()
-        assert isinstance(heard_json, notices.Delivery)
+        assert isinstance(heard_json, notices.MessageDelivery)
         assert json.loads(heard_json.message.payload) == {"a": [1, None, "ü"]}
         assert heard_json.message.content_type == "application/json"
 
@@ -345,6 +345,30 @@ async def test_a_wrong_envelope_gets_an_error_and_the_session_goes_on(
         assert answer["payload"].get("reqID") == req_id
         client.send(client_frame(TEXT, envelope("Ping")))
         assert (await client.envelopes())[0]["event"] == "Pong"
+
+
+@pytest.mark.spec("LIVE-01", "LIVE-17", "OPS-03")
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("DocumentChange", b'{"reqID":7,"channel":"doc:a","ops":[{"op":"add","value":"%b"}]}'),
+        ("Subscribe", b'{"reqID":7,"channels":[{"channel":"w:%b"}]}'),
+        ("Publish", b'{"publishes":[{"channel":"w:a","payload":{"json":"%b"},"reqID":7}]}'),
+        ("RPC", b'{"reqID":7,"method":"m","payload":{"text":"%b \\\\ud83d"}}'),
+    ],
+)
+@pytest.mark.parametrize("text", [b"\\ud800", b"a\\uDC00b", b"\\ud83d\\u0041"])
+@shared
+async def test_a_lone_surrogate_is_named_to_the_request_that_holds_it(
+    shared_hub: RunningHub, event: str, payload: bytes, text: bytes
+) -> None:
+    async with await RawWebSocket.connect(shared_hub.address) as client:
+        sent = b'{"event":"%b","payload":%b}' % (event.encode(), payload % text)
+        client.send(client_frame(TEXT, sent))
+        (answer,) = await client.envelopes()
+        assert (answer["event"], answer["payload"]["reqID"]) == ("Error", 7)
+        assert answer["payload"]["error"]["code"] == "malformed"
+        assert "lone surrogate" in answer["payload"]["error"]["message"]
 
 
 @pytest.mark.spec("LIVE-01", "OPS-03")

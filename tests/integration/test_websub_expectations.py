@@ -25,6 +25,7 @@ from hubbub.client import Options, connect
 from hubbub.client.zeromq import ZeroMqTopics
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.webhooks import verify_signature
+from hubbub.engine.webhooks.service import Webhooks
 
 shared = pytest.mark.asyncio(loop_scope="module")
 pytestmark = pytest.mark.spec("WEB-03")
@@ -348,11 +349,13 @@ async def test_a_callback_hears_once_of_several_administrators_who_end_its_subsc
 
 
 @pytest.mark.parametrize("confirms", [True, False])
-async def test_a_callback_hears_that_its_lease_is_cut(start_hub: StartHub, confirms: bool) -> None:
+async def test_a_callback_hears_that_its_lease_is_cut(
+    start_server: StartHub, confirms: bool
+) -> None:
     """The operator lowers the longest lease: a callback confirms the shorter lease, or hears that
     its subscription ended."""
     settings = open_hub(rules=STORED, callback_addresses="loopback")
-    hub = await start_hub(settings)
+    hub = await start_server(settings)
     path, day = "/v1/hubs/acme/websub", 86_400
     async with Callbacks() as callbacks:
         websub = WebSub(hub, path)
@@ -360,7 +363,7 @@ async def test_a_callback_hears_that_its_lease_is_cut(start_hub: StartHub, confi
         await hub.server.stop()
         if not confirms:
             callbacks.respond = lambda request: 404
-        hub = await start_hub(settings, webhooks__maxLease=day)
+        hub = await start_server(settings, webhooks__maxLease=day)
         websub = WebSub(hub, path)
         asked = await callbacks.next()
         assert (asked.query["hub.mode"], asked.query["hub.lease_seconds"]) == (
@@ -384,9 +387,9 @@ async def test_a_callback_hears_that_its_lease_is_cut(start_hub: StartHub, confi
 
 @pytest.mark.parametrize("status", [302, 404])
 async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_replay(
-    start_hub: StartHub, tmp_path: Path, status: int
+    start_server: StartHub, tmp_path: Path, status: int
 ) -> None:
-    hub = await start_hub(
+    hub = await start_server(
         open_hub(rules=STORED, callback_addresses="loopback"),
         webhooks__retries=2, webhooks__firstRetry=0.01, webhooks__breakerFailures=1000,
         channel__lagSeries=1, channel__lagInterval=0.05, **QUIET,
@@ -402,11 +405,11 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
         place = node.hub("acme")
 
         async def dead() -> bool:
-            return (await node.webhooks.describe(place, webhook.id)).dead_letters == 1
+            return (await node.feature(Webhooks).describe(place, webhook.id)).dead_letters == 1
 
         async def shown() -> bool:
             """The number of dead letters among the metrics is the one that it has."""
-            number = (await node.webhooks.describe(place, webhook.id)).dead_letters
+            number = (await node.feature(Webhooks).describe(place, webhook.id)).dead_letters
             told = rf"^hubbub_subscription_dead_letters{{.*}} {number}\.0$"
             return re.search(told, await hub.metrics(), re.MULTILINE) is not None
 
@@ -416,8 +419,8 @@ async def test_retries_hold_for_refusals_and_dead_letters_are_fewer_after_a_repl
         assert "hubbub_webhook_failed_seconds_count" in await hub.metrics()
         assert hub.server.driver.counters["acme"].failed.count == 3
         callbacks.respond = confirm
-        assert await node.webhooks.replay(place, webhook.id) == (1, 0)
-        assert (await node.webhooks.describe(place, webhook.id)).dead_letters == 0
+        assert await node.feature(Webhooks).replay(place, webhook.id) == (1, 0)
+        assert (await node.feature(Webhooks).describe(place, webhook.id)).dead_letters == 0
         await eventually(shown)
 
     def attempts(events: list[JournalEvent]) -> list[JournalEvent]:
@@ -448,7 +451,8 @@ async def test_a_topic_delivers_what_getting_it_answers(
         await websub.post(body, f"?{query}", Content_Type=content_type)
         told = await callbacks.next()
     async with demo.http.get(path) as answer:
-        assert (await answer.read(), answer.headers["content-type"]) == (body, content_type)
+        spelt = answer.headers.get("hubbub-content-type", answer.headers["content-type"])
+        assert (await answer.read(), spelt) == (body, content_type)
         assert str(answer.links["self"]["url"]) == topic
         assert str(answer.links["hub"]["url"]) == f"http://{demo.address}/v1/hubs/demo/websub"
         assert answer.headers["content-security-policy"].startswith("sandbox")

@@ -24,8 +24,8 @@ pytestmark = pytest.mark.spec("ONCE-01", "ONCE-04")
 
 
 @pytest.fixture
-async def hub(start_hub: StartHub) -> RunningHub:
-    return await start_hub(topic_hub(), topic_hub("other"), zeromq__endpoint=ANY_PORT)
+async def hub(start_server: StartHub) -> RunningHub:
+    return await start_server(topic_hub(), topic_hub("other"), zeromq__endpoint=ANY_PORT)
 
 
 @pytest.fixture
@@ -220,9 +220,9 @@ async def test_only_an_administrator_of_all_hubs_shuts_the_server_down(
 
 
 async def test_a_server_that_stops_answers_what_it_has_begun(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(topic_hub(), zeromq__endpoint=ANY_PORT)
+    hub = await start_server(topic_hub(), zeromq__endpoint=ANY_PORT)
     async with zeromq_clients(hub) as clients:
         dealer, waiting = clients.make(zmq.DEALER), clients.make()
         await dealer.ask("", "subscribe", "acme", "orders")

@@ -72,9 +72,9 @@ class Endless:
 
 
 async def test_a_message_that_never_ends_is_cut_off_and_others_are_served(
-    start_hub: StartHub,
+    start_server: StartHub,
 ) -> None:
-    hub = await start_hub(topic_hub(), zeromq__endpoint=ANY_PORT)
+    hub = await start_server(topic_hub(), zeromq__endpoint=ANY_PORT)
     relay = relay_of(hub)
     endless = await Endless.connect(hub)
     await asyncio.wait_for(endless.send(400 * MEGABYTE), 30)
@@ -87,9 +87,9 @@ async def test_a_message_that_never_ends_is_cut_off_and_others_are_served(
     endless.close()
 
 
-async def test_many_messages_that_never_end_have_one_bound_together(start_hub: StartHub) -> None:
+async def test_many_messages_that_never_end_have_one_bound_together(start_server: StartHub) -> None:
     """Each is below the bound of a connection."""
-    hub = await start_hub(
+    hub = await start_server(
         topic_hub(), zeromq__endpoint=ANY_PORT, zeromq__maxBufferedBytes=8 * MEGABYTE
     )
     relay = relay_of(hub)
@@ -105,8 +105,8 @@ async def test_many_messages_that_never_end_have_one_bound_together(start_hub: S
         each.close()
 
 
-async def test_so_many_connections_are_taken(start_hub: StartHub) -> None:
-    hub = await start_hub(topic_hub(), zeromq__endpoint=ANY_PORT, zeromq__maxConnections=2)
+async def test_so_many_connections_are_taken(start_server: StartHub) -> None:
+    hub = await start_server(topic_hub(), zeromq__endpoint=ANY_PORT, zeromq__maxConnections=2)
     first, second = await Endless.connect(hub), await Endless.connect(hub)
     with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
         await Endless.connect(hub)
@@ -114,9 +114,9 @@ async def test_so_many_connections_are_taken(start_hub: StartHub) -> None:
         each.close()
 
 
-async def test_encrypted_messages_are_counted_too(start_hub: StartHub, tmp_path: Path) -> None:
+async def test_encrypted_messages_are_counted_too(start_server: StartHub, tmp_path: Path) -> None:
     public, secret = zmq.curve_keypair()
-    hub = await start_hub(
+    hub = await start_server(
         topic_hub(),
         zeromq__endpoint=ANY_PORT,
         zeromq__curve__secretKeyFile=str(tmp_path / "curve.key"),

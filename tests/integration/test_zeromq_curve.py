@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import msgspec
 import pytest
 import zmq
 
+from harness.clock import FakeClock
 from harness.running_hub import RunningHub, StartHub, hub_settings
 from harness.topics import topic_hub
 from harness.zeromq import ANY_PORT, ZeroMqClient, ZeroMqClients, zeromq_clients
@@ -33,9 +33,9 @@ def client_of(pair: tuple[bytes, bytes], user: str, **more: Any) -> dict[str, An
     return {"publicKey": pair[0].decode(), "hub": "acme", "user": user, **more}
 
 
-async def start(start_hub: StartHub, tmp_path: Path, **more: object) -> RunningHub:
+async def start(start_server: StartHub, tmp_path: Path, **more: object) -> RunningHub:
     listed = [client_of(ANN, "ann"), client_of(BOB, "bob")]
-    return await start_hub(
+    return await start_server(
         topic_hub(),
         topic_hub("closed", allow_anonymous=False),
         zeromq__endpoint=ANY_PORT,
@@ -56,9 +56,9 @@ async def is_deaf_to(client: ZeroMqClient) -> bool:
 
 
 async def test_a_listed_key_is_all_the_credential_that_it_takes(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start(start_hub, tmp_path)
+    hub = await start(start_server, tmp_path)
     async with zeromq_clients(hub) as clients:
         ann, bob = (with_key(clients, pair, tmp_path) for pair in (ANN, BOB))
         assert await ann.ask("ping", "") == [b"Pong", b"acme"]
@@ -73,10 +73,10 @@ async def test_a_listed_key_is_all_the_credential_that_it_takes(
 
 
 async def test_others_do_not_get_in(
-    start_hub: StartHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    start_server: StartHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    hub = await start(start_hub, tmp_path)
+    hub = await start(start_server, tmp_path)
     async with zeromq_clients(hub) as clients:
         assert await is_deaf_to(clients.make())  # not encrypted
         assert await is_deaf_to(with_key(clients, STRANGER, tmp_path))
@@ -90,9 +90,9 @@ async def test_others_do_not_get_in(
 
 
 async def test_unknown_keys_may_be_let_in_and_have_to_bring_a_token(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start(start_hub, tmp_path, zeromq__curve__allowUnknown=True)
+    hub = await start(start_server, tmp_path, zeromq__curve__allowUnknown=True)
     async with zeromq_clients(hub) as clients:
         stranger = with_key(clients, STRANGER, tmp_path)
         assert (await stranger.refused("get", "", "t"))[0] == "not_authenticated"
@@ -103,12 +103,12 @@ async def test_unknown_keys_may_be_let_in_and_have_to_bring_a_token(
 
 
 async def test_a_key_has_the_permissions_that_are_given_to_it(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
     guarded = topic_hub()
     guarded = msgspec.structs.replace(guarded, rules={"default": Rules(store=True)}, namespaces={})
     channels = [{"channel": "out:*", "publish": True}]
-    hub = await start_hub(
+    hub = await start_server(
         guarded,
         zeromq__endpoint=ANY_PORT,
         zeromq__curve__secretKeyFile=str(key_file(tmp_path)),
@@ -122,14 +122,16 @@ async def test_a_key_has_the_permissions_that_are_given_to_it(
 
 
 async def test_a_key_ends_with_the_revocation_of_its_user_unless_it_is_newer(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    future = int(time.time()) + 1000
-    hub = await start_hub(
+    clock = FakeClock()
+    later = int(clock.now()) + 10
+    hub = await start_server(
         topic_hub(),
+        clock=clock,
         zeromq__endpoint=ANY_PORT,
         zeromq__curve__secretKeyFile=str(key_file(tmp_path)),
-        zeromq__curve__clients=[client_of(ANN, "ann"), client_of(BOB, "ann", since=future)],
+        zeromq__curve__clients=[client_of(ANN, "ann"), client_of(BOB, "ann", since=later)],
     )
     admin = hub.token("root", "*", Level.ADMIN)
     async with zeromq_clients(hub) as clients:
@@ -141,26 +143,27 @@ async def test_a_key_ends_with_the_revocation_of_its_user_unless_it_is_newer(
             headers={"Authorization": f"Bearer {admin}"},
         ) as answer:
             assert answer.status < 300, await answer.text()
+        clock.advance(20)
         assert (await old.refused("ping", ""))[0] == "invalid_token"
         assert await new.ask("ping", "") == [b"Pong", b"acme"]
 
 
 async def test_the_key_of_the_server_is_made_once_and_only_its_owner_reads_it(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    await start(start_hub, tmp_path)
+    await start(start_server, tmp_path)
     file = key_file(tmp_path)
     made = file.read_bytes()
     assert file.stat().st_mode & 0o777 == 0o600
     assert [each.name for each in file.parent.iterdir()] == ["curve.key"]
-    await start(start_hub, tmp_path, storage__path=str(tmp_path / "other"))
+    await start(start_server, tmp_path, storage__path=str(tmp_path / "other"))
     assert file.read_bytes() == made
 
 
 async def test_an_address_that_is_taken_is_named_and_can_be_tried_again(
-    start_hub: StartHub, tmp_path: Path
+    start_server: StartHub, tmp_path: Path
 ) -> None:
-    hub = await start(start_hub, tmp_path)
+    hub = await start(start_server, tmp_path)
     taken = hub.server.zeromq
     settings = hub_settings(
         tmp_path / "second",
@@ -173,6 +176,7 @@ async def test_an_address_that_is_taken_is_named_and_can_be_tried_again(
         await second.start()
     assert caught.value.filename == taken
     await hub.server.stop()
+    second = Server(settings)
     await second.start()
     assert second.zeromq == taken
     await second.stop()
@@ -188,14 +192,14 @@ async def test_an_address_that_is_taken_is_named_and_can_be_tried_again(
     ids=["unsafe", "damaged", "empty"],
 )
 async def test_a_key_that_is_unsafe_or_damaged_is_refused(
-    start_hub: StartHub, tmp_path: Path, content: bytes, mode: int, said: str
+    start_server: StartHub, tmp_path: Path, content: bytes, mode: int, said: str
 ) -> None:
     file = key_file(tmp_path)
     file.parent.mkdir()
     file.write_bytes(content)
     file.chmod(mode)
     with pytest.raises(SettingsError) as caught:
-        await start(start_hub, tmp_path)
+        await start(start_server, tmp_path)
     assert said in str(caught.value)
     assert not content or content.decode() not in str(caught.value)
 

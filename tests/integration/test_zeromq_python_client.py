@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import AsyncIterator
 
 import pytest
 import zmq
@@ -51,38 +52,79 @@ async def test_messages_are_put_got_and_acknowledged(hub: RunningHub) -> None:
             await client.get("orders")
 
 
-async def test_a_request_without_an_answer_is_sent_again_and_stored_once(
-    hub: RunningHub,
-) -> None:
-    """A relay on the way drops the first answer."""
-    assert TIMEOUT_SECONDS == 10.0
+class LossyRelay:
+    """Stands between client and hub, and drops answers while `losing` is set."""
+
+    def __init__(self, context: zmq.asyncio.Context, hub: str) -> None:
+        self._front, self._back = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
+        self._back.connect(hub)
+        port = self._front.bind_to_random_port("tcp://127.0.0.1")
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.losing = True
+        self.lost: asyncio.Queue[list[bytes]] = asyncio.Queue()
+
+    async def _there(self) -> None:
+        while True:
+            await self._back.send_multipart(await self._front.recv_multipart())
+
+    async def _back_again(self) -> None:
+        while True:
+            answer = await self._back.recv_multipart()
+            if self.losing:
+                self.lost.put_nowait(answer)
+            else:
+                await self._front.send_multipart(answer)
+
+    async def run(self) -> None:
+        try:
+            await asyncio.gather(self._there(), self._back_again())
+        finally:
+            self._front.close(0)
+            self._back.close(0)
+
+
+@pytest.fixture
+async def relay(hub: RunningHub) -> AsyncIterator[LossyRelay]:
     with zmq.asyncio.Context() as context:
-        front, back = context.socket(zmq.ROUTER), context.socket(zmq.DEALER)
-        port = front.bind_to_random_port("tcp://127.0.0.1")
-        back.connect(endpoint(hub))
-        dropped = []
+        relay = LossyRelay(context, endpoint(hub))
+        running = asyncio.create_task(relay.run())
+        yield relay
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
-        async def there() -> None:
-            while True:
-                await back.send_multipart(await front.recv_multipart())
 
-        async def back_again() -> None:
-            dropped.append(await back.recv_multipart())
-            while True:
-                await front.send_multipart(await back.recv_multipart())
+async def test_a_put_is_sent_until_it_is_answered_and_stored_once(relay: LossyRelay) -> None:
+    """Four answers are lost: there is no limit of tries unless one is given."""
+    assert TIMEOUT_SECONDS == 10.0
+    async with ZeroMqTopics(relay.endpoint, hub="acme", timeout_seconds=0.5) as client:
+        put = asyncio.create_task(client.put("orders", "x"))
+        for _ in range(4):
+            assert b"PutReply" in await relay.lost.get()
+        relay.losing = False
+        receipt = await put
+        assert (receipt.serial, receipt.duplicate) == (1, True)
+        assert (await client.put("orders", "y")).serial == 2
 
-        relays = [asyncio.create_task(there()), asyncio.create_task(back_again())]
-        address = f"tcp://127.0.0.1:{port}"
-        async with ZeroMqTopics(address, hub="acme", timeout_seconds=1) as client:
-            receipt = await client.put("orders", "x")
-            assert (receipt.serial, receipt.duplicate) == (1, True)
-            assert b"PutReply" in dropped[0]
-            assert (await client.put("orders", "y")).serial == 2
-        for each in relays:
-            each.cancel()
-        await asyncio.gather(*relays, return_exceptions=True)
-        front.close(0)
-        back.close(0)
+
+async def test_puts_go_on_after_one_whose_answers_were_all_lost(relay: LossyRelay) -> None:
+    async with ZeroMqTopics(relay.endpoint, hub="acme", timeout_seconds=0.5, tries=2) as client:
+        with pytest.raises(Unreachable, match="did not answer 2 times"):
+            await client.put("orders", "stored, but nobody knows")
+        relay.losing = False
+        receipt = await client.put("orders", "y")
+        assert (receipt.serial, receipt.duplicate) == (2, False)
+        assert (await client.put("orders", "z")).serial == 3
+
+
+async def test_puts_go_on_after_one_that_was_cancelled(relay: LossyRelay) -> None:
+    async with ZeroMqTopics(relay.endpoint, hub="acme") as client:
+        put = asyncio.create_task(client.put("orders", "stored, but nobody knows"))
+        await relay.lost.get()
+        put.cancel()
+        await asyncio.gather(put, return_exceptions=True)
+        relay.losing = False
+        receipt = await client.put("orders", "y")
+        assert (receipt.serial, receipt.duplicate) == (2, False)
 
 
 async def test_who_is_not_there_is_given_up_in_words() -> None:

@@ -17,7 +17,7 @@ from harness.segments import NOON, delivered, published, write_segment
 from hubbub.pipeline.errors import SparkMissing
 from hubbub.pipeline.java import require_spark
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import Rounds
+from hubbub.pipeline.tables.rounds import RoundLock
 from hubbub.pipeline.tables.snapshot import open_snapshot
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(900)]
@@ -70,7 +70,7 @@ def test_a_run_says_what_it_did_and_the_next_one_that_there_is_nothing_to_do(
 
 def test_a_second_pipeline_says_so_and_stops(tmp_path: Path) -> None:
     write_segment(tmp_path / "journal", "a", [published(1)])
-    with Rounds(Location(tmp_path / "warehouse")).running(lambda: NOON):
+    with RoundLock(Location(tmp_path / "warehouse")).running(lambda: NOON):
         code, _, errors = run(tmp_path, "run")
     assert code == 1
     assert errors.startswith(f"hubbub: process {os.getpid()} on ")
@@ -117,7 +117,7 @@ def test_no_jvm_outlives_the_command_however_it_ends(tmp_path: Path, number: int
     process.communicate(timeout=120)
     wait_until_gone(jvm)
     assert process.returncode == (-number if number == signal.SIGKILL else 0)
-    with Rounds(Location(tmp_path / "warehouse")).running(lambda: NOON):
+    with RoundLock(Location(tmp_path / "warehouse")).running(lambda: NOON):
         pass
 
 

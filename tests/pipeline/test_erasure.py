@@ -13,7 +13,7 @@ from harness.journals import NOON, counted, message, seal
 from hubbub.domain import journal as kinds
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.journal import JournalEvent
-from hubbub.journal.erasure import Proof, erase
+from hubbub.journal.erasure import ErasureProof, erase
 from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import MAGIC, head_of
 from hubbub.journal.sealed import SegmentUnreadable
@@ -133,7 +133,7 @@ def test_the_proof_tells_what_was_done_but_not_who(tmp_path: Path) -> None:
     proof, path = erase(tmp_path, "demo", "ann")
     assert path is not None
     text = path.read_text()
-    assert msgspec.json.decode(text, type=Proof) == proof
+    assert msgspec.json.decode(text, type=ErasureProof) == proof
     assert '"ann"' not in text
     assert "erased-" not in text
     known = hashlib.sha256(f"{proof.user.salt}ann".encode()).hexdigest()

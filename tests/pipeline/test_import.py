@@ -15,12 +15,14 @@ from harness.command import hubbub
 from harness.journals import counted
 from hubbub.domain.errors import BadRequest
 from hubbub.journal.foreign_times import parse_time
-from hubbub.journal.importing import Source, Summary, import_log
+from hubbub.journal.importing import ImportSummary, Source, import_log
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 
 
-def run(tmp_path: Path, content: str | bytes, name: str = "log.csv", **more: object) -> Summary:
+def run(
+    tmp_path: Path, content: str | bytes, name: str = "log.csv", **more: object
+) -> ImportSummary:
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     source = Source(path=file, hub="demo", **more)  # type: ignore[arg-type]
@@ -119,6 +121,18 @@ def test_each_line_has_the_encoding_that_fits_it(tmp_path: Path) -> None:
 def test_marks_at_the_beginning_are_heeded(tmp_path: Path, encoding: str) -> None:
     run(tmp_path, "time,channel,text\n2024-03-01T10:00:00Z,lab,žluťoučký\n".encode(encoding))
     assert texts(tmp_path) == ["žluťoučký"]
+
+
+@pytest.mark.parametrize(("encoding", "broken"), [("utf-16", b"\x00\xd8"), ("utf-32", b"\0\0\0\1")])
+@pytest.mark.spec("PIPE-02")
+def test_a_line_with_bytes_that_are_not_in_the_encoding_is_put_aside(
+    tmp_path: Path, encoding: str, broken: bytes
+) -> None:
+    head, tail = "time,channel,text\n1709287200,lab,a", "\n1709287201,lab,ok\n"
+    wide = f"{encoding}-le"
+    summary = run(tmp_path, head.encode(encoding) + broken + tail.encode(wide))
+    assert texts(tmp_path) == ["ok"]
+    assert (summary.rejected, rejects(tmp_path)) == (1, [(2, f"the line is not {encoding}")])
 
 
 @pytest.mark.spec("PIPE-02")

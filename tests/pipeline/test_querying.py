@@ -18,7 +18,7 @@ from hubbub.pipeline.errors import QueryRefused
 from hubbub.pipeline.querying import query
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import Rounds, versions
+from hubbub.pipeline.tables.rounds import RoundLock, versions
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage
 
@@ -38,7 +38,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     ]
     stage = Stage(str(warehouse), "first")
     stage.add("publish_facts", pa.Table.from_pylist(rows, plain).cast(schema))
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON) as mine:
         commit(warehouse, "publish_facts", mine.round, stage.close())
         rounds.finish(versions=versions(warehouse))

@@ -16,7 +16,7 @@ from harness.running_hub import RunningHub, hub_settings, open_hub
 from hubbub.client import Attributes, connect
 from hubbub.domain.rules import Rules
 from hubbub.journal.sealed import moment
-from hubbub.journal.slices import Slice, read_slice
+from hubbub.journal.slices import JournalSlice, read_slice
 from hubbub.server.wiring import Server
 
 pytestmark = pytest.mark.spec("PIPE-06")
@@ -160,5 +160,5 @@ async def test_a_hub_that_refuses_is_named(tmp_path: Path, hub: RunningHub) -> N
 def test_each_message_of_a_slice_comes_once(tmp_path: Path) -> None:
     seal(tmp_path, message(1), message(2))
     seal(tmp_path, message(2))  # the same segment under two names, for example
-    found = read_slice(tmp_path, Slice(hub="demo", channel="chat"))
+    found = read_slice(tmp_path, JournalSlice(hub="demo", channel="chat"))
     assert [each.id for each in found] == ["m1", "m2"]

@@ -127,6 +127,30 @@ def test_every_step_of_a_path_is_defined_in_the_file_beside_it() -> None:
     assert checked > 60, "the tables of paths were not found"
 
 
+def test_every_step_is_named_in_a_file_of_the_steps_before_it() -> None:
+    """A walk can be followed: what is called next stands in a file that the reader has open, which
+    may be one that an earlier step mentions in its last column."""
+    checked = 0
+    lost: list[str] = []
+    read: list[str] = []
+    before = 0
+    for number, _, cells in _rows():
+        if number != before + 1:
+            read = []
+        before = number
+        if len(cells) != 4 or len(_files(cells[1])) != 1:
+            continue
+        words = {part for name in _names(cells[2]) for part in name.split(".")}
+        if read:
+            checked += 1
+            if not any(re.search(rf"\b{word}\b", text) for word in words for text in read):
+                lost.append(f"line {number}: nothing before names {cells[2]}")
+        paths = [_resolve(file) for file in (*_files(cells[1]), *_files(cells[3]))]
+        read += [path.read_text() for path in paths if path is not None and path.is_file()]
+    assert not lost, "\n".join(lost)
+    assert checked > 60, "the tables of paths were not found"
+
+
 def test_every_data_structure_is_defined_where_the_table_says() -> None:
     """Rows of the table of data structures: `| name | file | note |`."""
     checked = 0
@@ -154,3 +178,58 @@ def test_the_state_of_a_channel_changes_only_in_channel_itself() -> None:
         and path.name != "channel.py"
     ]
     assert not assigning, f"a channel's state is assigned in {assigning}"
+
+
+def test_errors_have_their_codes_where_architecture_md_says() -> None:
+    places = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.ClassDef) and _has_code(node)
+    }
+    journal = {place for place in places if place.startswith("journal/")}
+    assert places - journal == {"domain/errors.py", "client/errors.py", "pipeline/errors.py"}
+
+
+def _has_code(error: ast.ClassDef) -> bool:
+    """Whether the class gives its instances an error code."""
+    return any(
+        isinstance(node, ast.Assign)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+        and ast.unparse(node.targets[0]) == "code"
+        for node in error.body
+    )
+
+
+def test_folders_of_unit_tests_are_named_as_in_the_source() -> None:
+    unit = ROOT / "tests" / "unit"
+    folders = {path.parent.relative_to(unit) for path in unit.rglob("test_*.py")}
+    folders -= {Path("benchmarks")}
+    assert not [folder.as_posix() for folder in folders if not (PACKAGE / folder).is_dir()]
+
+
+SHARED_NAMES = {
+    "ChannelSettings": "a schema of the HTTP API, which clients are generated from",
+    "Grant": "a schema of the HTTP API, which clients are generated from",
+    "PushToken": "a schema of the HTTP API, which clients are generated from",
+    "Replayed": "a schema of the HTTP API, which clients are generated from",
+    "CommandRefused": "plugins raise it in their own processes, by the name of the hub's error",
+}
+"""Class names that two modules of the server use, with the reason."""
+
+
+def test_a_class_name_means_one_thing_in_the_server() -> None:
+    """The Python SDK is left out: its names are those of its users' programs."""
+    modules: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        module = path.relative_to(PACKAGE).as_posix()
+        if module.startswith("client/") or module.endswith("_pb2.py"):
+            continue
+        for node in ast.walk(_tree(path)):
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, set()).add(module)
+    shared = {name: sorted(where) for name, where in modules.items() if len(where) > 1}
+    unexpected = {name: where for name, where in shared.items() if name not in SHARED_NAMES}
+    assert not unexpected, f"rename a class of each pair: {unexpected}"
+    assert shared.keys() == SHARED_NAMES.keys(), "a name of the list is not shared any more"

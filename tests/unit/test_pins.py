@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -49,3 +52,23 @@ def test_installing_checks_the_hashes() -> None:
     assert len(installs) == 2
     assert "--require-hashes" in installs[0]
     assert "--no-deps --no-build-isolation -e ." in installs[1]
+
+
+def test_what_a_hub_and_its_clients_are_installed_with_is_imported() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    imported = {
+        name.partition(".")[0]
+        for file in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in _imports(node)
+    }
+    owners = metadata.packages_distributions()
+    used = {owner.lower().replace("_", "-") for name in imported for owner in owners.get(name, ())}
+    assert {re.split(r"[<>=]", name)[0] for name in asked} <= used
+
+
+def _imports(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or ""]
+    return [alias.name for alias in node.names] if isinstance(node, ast.Import) else []

@@ -20,7 +20,7 @@ const options = {
 };
 
 /** Files of their own besides the main one: their parts of it come from `hubbub.js`, which the page has loaded already. */
-const besides = { protobuf: 4, offline: 5, shared: 3, react: 2 };
+const besides = { commands: 2, protobuf: 4, offline: 5, shared: 3, react: 2 };
 
 const fromMain = {
   name: "from-main",
@@ -32,6 +32,27 @@ const fromMain = {
   },
 };
 
+/** One file, in which a module that is loaded later would cost a wrapper around all that it shares with the others. */
+const atOnce = {
+  name: "at-once",
+  setup(build) {
+    const contents =
+      'import { serverSentEvents } from "./sse.ts"; export const loadStreams = async () => serverSentEvents();';
+    build.onLoad({ filter: /\/streams\.ts$/ }, ({ path }) => ({
+      contents,
+      resolveDir: dirname(path),
+      loader: "ts",
+    }));
+  },
+};
+
+/** Properties that no other file reads, and that are not on the wire. */
+const inside =
+  /^(tracker|recovering|requested|noteGap|confirmAll|confirmPattern|failAll|catchUp|fetchFailed|resend|conflicted|began|renewable|acknowledge|joined|listenTo|deliver|editBy|informed|judge|recover|tries|prepare|expires|reset|confirm|unconfirmed|updated|effects|numbered)$/;
+/** The same of the codec for protobuf. */
+const insideProtobuf =
+  /^(byNumber|fields|repeated|optional|asked|told|kind|varint|block|finish|skip|double|tag|message|number|name)$/;
+
 async function bundle(more) {
   const result = await esbuild.build({ ...options, ...more });
   return result.outputFiles[0].text;
@@ -42,17 +63,23 @@ function bundleText(contents, more) {
 }
 
 function beside(name) {
-  return bundle({ entryPoints: [`src/${name}.ts`], plugins: [fromMain], external: ["react"] });
+  const mangleProps = name === "protobuf" ? { mangleProps: insideProtobuf } : {};
+  return bundle({
+    entryPoints: [`src/${name}.ts`],
+    plugins: [fromMain],
+    external: ["react"],
+    ...mangleProps,
+  });
 }
 
 export async function build() {
   const main = 'export * from "./src/index.ts"; export * from "./src/internals.ts";';
-  const files = new Map([["hubbub.js", await bundleText(main)]]);
+  const files = new Map([["hubbub.js", await bundleText(main, { plugins: [atOnce], mangleProps: inside })]]);
   for (const name of Object.keys(besides)) {
     if (name === "react") continue; // pages with React have a bundler
     files.set(`${name}.js`, await beside(name));
   }
-  files.set("hubbub-worker.js", await bundle({ entryPoints: ["src/worker.ts"] }));
+  files.set("hubbub-worker.js", await bundle({ entryPoints: ["src/worker.ts"], plugins: [atOnce] }));
   return files;
 }
 

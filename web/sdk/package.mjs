@@ -12,6 +12,7 @@ await esbuild.build({
   absWorkingDir: here,
   entryPoints: [
     "src/index.ts",
+    "src/commands.ts",
     "src/offline.ts",
     "src/protobuf.ts",
     "src/react.ts",

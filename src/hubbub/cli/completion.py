@@ -1,4 +1,4 @@
-"""`hubbub completion`: what a shell needs to complete the commands."""
+"""`hubbub completion`: scripts for shell completion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How commands fail: one clear sentence on stderr and an exit code, never a traceback."""
+"""Error handling of commands: one clear sentence on stderr and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hubbub.domain.errors import HubbubError
 from hubbub.settings_error import SettingsError
 
 FAILED = 1
-"""The command was right and did not work."""
+"""Exit code: the command was valid but failed."""
 WRONG = 2
-"""The command or the configuration is wrong."""
+"""Exit code: the command or the configuration is invalid."""
 
 
 def fail(message: str, exit_code: int = FAILED) -> NoReturn:
@@ -28,7 +28,7 @@ def fail(message: str, exit_code: int = FAILED) -> NoReturn:
 
 
 def note(message: str) -> None:
-    """A remark beside what the command does."""
+    """Prints a note besides the command's output."""
     click.echo(click.style(f"note: {message}", dim=True), err=True)
 
 
@@ -72,11 +72,11 @@ _NOT_PERMITTED = tuple(
         ("no permission to send messages", "a service's token may: `hubbub token --level service`"),
     )
 )
-"""What an ordinary grant does not help with."""
+"""Refusals for which an ordinary grant is no remedy."""
 
 
 def advice(error: HubbubError) -> str:
-    """The remedy for an error, to end its sentence; empty where none is known."""
+    """The remedy for an error, to complete its sentence; empty if none is known."""
     if error.code == "not_permitted":
         for pattern, remedy in _NOT_PERMITTED:
             if found := pattern.search(error.message):
@@ -86,11 +86,11 @@ def advice(error: HubbubError) -> str:
 
 @contextmanager
 def clear_failures() -> Iterator[None]:
-    """Turns what can go wrong in a command into a message and an exit code."""
+    """Converts exceptions of a command to a message and an exit code."""
     try:
         yield
     except HubbubError as error:
-        fail(f"{error.message}{advice(error)}")
+        fail(f"{error}{advice(error)}")
     except SettingsError as error:
         fail("\n".join(error.problems), WRONG)
     except BrokenPipeError:
@@ -105,7 +105,7 @@ def clear_failures() -> Iterator[None]:
 
 
 def run(work: Coroutine[Any, Any, None], until_interrupted: bool = False) -> None:
-    """Run a command that talks to a hub. `until_interrupted`: Ctrl-C is how it ends well."""
+    """Runs a command that talks to a hub. `until_interrupted`: Ctrl-C is its normal end."""
     try:
         asyncio.run(work)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The command `hubbub`: all its parts in one place, each loaded when it is used."""
+"""The command `hubbub`: its subcommands, each imported when it is used."""
 
 from __future__ import annotations
 
@@ -41,13 +41,21 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "shell": f"{_MESSAGES}.shell",
     },
     "Administration of a running server": {
-        name: f"{_ADMINISTRATION}.{name}"
-        for name in (
-            *("hubs", "channels", "rules", "namespaces", "sessions", "subscriptions"),
-            *("notifications", "users", "webhooks", "push", "stats", "cluster"),
-            "shutdown",
-            *("peers", "collectives", "routes", "adapters"),
-        )
+        **{
+            name: f"{_ADMINISTRATION}.{name}"
+            for name in (
+                *("hubs", "channels", "rules", "sessions", "notifications", "webhooks", "push"),
+                *("stats", "cluster", "shutdown", "peers", "adapters"),
+            )
+        },
+        **{
+            name: f"{_ADMINISTRATION}.sections:{name.replace('-', '_')}"
+            for name in (
+                *("namespaces", "subscriptions", "users", "collectives", "routes", "callbacks"),
+                "message-info",
+            )
+        },
+        "admin": f"{_ADMINISTRATION}.commands:admin",
     },
     "Where the server runs": {
         "serve": f"{_SERVER}.serving",
@@ -64,11 +72,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "completion": "hubbub.cli.completion",
     },
 }
-"""Commands by what they are for: the module of each, and the name in it where that is another."""
+"""Commands by category: the module of each, and the name in it if that differs."""
 
 
 class _Commands(click.Group):
-    """Loads a command when it is asked for: `hubbub --version` needs none."""
+    """Imports a command when it is requested: `hubbub --version` needs none."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
@@ -82,7 +90,7 @@ class _Commands(click.Group):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Colours only where a terminal is, which click looks after, and wants them."""
+        """Enables colours only on a terminal that wants them."""
         if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
             extra["color"] = False
         return super().make_context(info_name, args, parent, **extra)
@@ -118,7 +126,7 @@ def _load(name: str, place: str) -> click.Command:
 
 
 def _absent(name: str, package: str) -> click.Command:
-    """Stands for a command of the server where only the client is installed."""
+    """A placeholder for a server command when only the client is installed."""
     advice = f"needs {package}, of the server: pip install '.[server]' in a checkout"
 
     @click.command(

@@ -1,4 +1,4 @@
-"""How far a long job is, and how long it will still take: one line on a terminal that changes."""
+"""The progress of a long job and its remaining time, in one updated line on a terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import click
 
 _PAUSE_SECONDS = 0.1
 _MEASURED_SECONDS = 2.0
-"""Before that, how fast it goes is not known: a job first starts up, and reads ahead."""
+"""The time before a first estimate: a job starts slowly and reads ahead."""
 
 Progress = Callable[[float], None]
-"""Told the share that is done, from 0 to 1."""
+"""Receives the completed share, from 0 to 1."""
 
 
 def progress_of(work: str) -> Progress:
-    """Elsewhere than on a terminal nothing is shown."""
+    """Shows nothing if the output is not a terminal."""
     if not sys.stderr.isatty():
         return lambda share: None
     line = ProgressLine(work)
@@ -29,7 +29,7 @@ class ProgressLine:
         self._work = work
         self._now = now
         self._measured_from: tuple[float, float] | None = None
-        """The time and the share when the first part was done."""
+        """Time and share when the first part was complete."""
         self._shown_at = float("-inf")
         self._width = 0
 

@@ -1,4 +1,4 @@
-"""What commands answer: sentences and tables for people, JSON for programs."""
+"""Output of commands: sentences and tables for people, JSON for programs."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 
 import click
 
-from hubbub.cli.messages.printing import escape_control, to_json
+from hubbub.cli.printing import escape_control, to_json
 
 Entry = Mapping[str, Any]
 Columns = Mapping[str, str | Callable[[Any], object]]
-"""By title: the name of a field, or what reads it from an entry."""
+"""Columns by title: a field's name, or a function of an entry."""
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
 
 
 def answer(value: object, text: str, as_json: bool) -> None:
-    """The value for programs, or what it means to people."""
+    """Prints the value as JSON, or its text."""
     click.echo(to_json(value) if as_json else text)
 
 
 def show_list(entries: Iterable[Entry], columns: Columns, none: str, json: bool) -> None:
-    """`none` is said to people where there are no entries."""
+    """`none` is printed if there are no entries."""
     if json:
         for entry in entries:
             click.echo(to_json(entry))
@@ -44,7 +44,7 @@ def _value(entry: Entry, column: str | Callable[[Any], object]) -> object:
 
 
 def show_entry(entry: Entry, json: bool) -> None:
-    """One line for each field; those of objects with a dot between."""
+    """Prints one line per field; nested fields have dotted names."""
     if json:
         click.echo(to_json(entry))
         return
@@ -55,7 +55,7 @@ def show_entry(entry: Entry, json: bool) -> None:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Numbers stand on the right of their column, all else on the left."""
+    """Numbers are right-aligned, other cells left-aligned."""
     lines = [titles, *rows]
     places = range(len(titles))
     widths = [max(len(line[place]) for line in lines) for place in places]

@@ -1,4 +1,5 @@
-"""Times on the command line: how long (`30d`), and when (`2026-11-15T22:00:00Z`, or `2h` ago)."""
+"""Times on the command line: durations (`30d`), and moments (`2026-11-15T22:00:00Z`, or `2h`
+ago)."""
 
 from __future__ import annotations
 
@@ -15,13 +16,13 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def seconds_of(text: str) -> float | None:
-    """None for what is no duration."""
+    """None if the text is not a duration."""
     found = _DURATION.fullmatch(text.strip())
     return None if found is None else float(found[1]) * _SECONDS[found[2].lower()]
 
 
 class Duration(click.ParamType[float]):
-    """In seconds."""
+    """A duration in seconds."""
 
     name = "duration"
 
@@ -35,7 +36,7 @@ class Duration(click.ParamType[float]):
 
 
 class Moment(click.ParamType[int]):
-    """In microseconds since 1970; times without a zone are UTC."""
+    """Microseconds since 1970; times without a zone are UTC."""
 
     name = "time"
 

@@ -1,4 +1,4 @@
-"""The client: what an application calls."""
+"""The client: the API for applications."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from hubbub.client.connection.establishing import authenticate
 from hubbub.client.connection.link import Codec, socket_url
 from hubbub.client.connection.state import ClientState
 from hubbub.client.connection.supervisor import CLOSE_SECONDS, Supervisor
-from hubbub.client.connection.tracker import ChannelToken, PatternTracker, Tracker
 from hubbub.client.documents import Document
 from hubbub.client.events import Event, Gap, Member
 from hubbub.client.filters import SUBSCRIPTION_FILTER, Where, condition_of, definition_of
@@ -40,13 +39,14 @@ from hubbub.client.options import Options
 from hubbub.client.proof import Credentials, Proof, Token
 from hubbub.client.subscription import OnGap, Subscription
 from hubbub.client.topics.topics import Topics
+from hubbub.client.tracker import ChannelToken, PatternTracker, Tracker
 from hubbub.domain import notices
 from hubbub.domain.commands.jids import Jid, hub_jid
 from hubbub.domain.commands.objects import HCommand, write_command
 from hubbub.domain.commands.status import CommandRefused, Status
 from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.filters.definition import FilterDefinition
-from hubbub.domain.names import user_notifications
+from hubbub.domain.names import takes_notifications, user_notifications
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.patterns import is_pattern
 from hubbub.domain.requests import (
@@ -74,8 +74,8 @@ Handler = Callable[[Message], object | Awaitable[object]]
 
 
 class Client:
-    """A session in a hub that survives lost connections. Made by `connect`; use it with
-    `async with`, or await it and call `close` in the end."""
+    """A session in a hub that survives lost connections. Created by `connect`; use it with `async
+    with`, or await it and call `close` in the end."""
 
     def __init__(self, url: str, hub: str, proof: Proof, options: Options) -> None:
         self.hub = hub
@@ -101,7 +101,7 @@ class Client:
         return self
 
     async def close(self) -> None:
-        """Send what is queued, discard the session and end all subscriptions."""
+        """Sends queued messages, discards the session and ends all subscriptions."""
         await self._commands.settle(CLOSE_SECONDS)
         await self._supervisor.close()
         await self._commands.end()
@@ -116,22 +116,22 @@ class Client:
         return self._state.options
 
     async def conversation(self) -> Conversation:
-        """The connection that there is, or the next one: for outboxes. Raises `ClientClosed`."""
+        """The current connection, or the next one: for outboxes. Raises `ClientClosed`."""
         return await self._supervisor.conversation()
 
     @property
     def session(self) -> SessionInfo | None:
-        """Hub, session id, user and what the hub allows; None before the first connection."""
+        """Hub, session id, user and the hub's limits; None before the first connection."""
         return self._state.info
 
     @property
     def queued(self) -> int:
-        """How many publishes wait to be sent."""
+        """The number of publishes that wait to be sent."""
         return len(self._state.send_queue)
 
     def on(self, kind: type[E], callback: Callable[[E], None]) -> Callable[[], None]:
-        """Call back for each event of a kind (see `hubbub.client.events`). Answers a function that
-        ends it."""
+        """Registers a callback for events of a kind (see `hubbub.client.events`). Returns a
+        function that removes it."""
         return self._listeners.add(kind, callback)
 
     # -- who I am -------------------------------------------------------------------------------
@@ -139,8 +139,8 @@ class Client:
     async def authenticate(
         self, *, token: Token | None = None, credentials: Credentials | None = None
     ) -> notices.Authenticated:
-        """Become someone, or someone else, without a new connection. Later connections prove it
-        in the same way."""
+        """Authenticates the session, possibly as another user, on the same connection. Later
+        connections authenticate in the same way."""
         conversation = await self._supervisor.conversation()
         proof = Proof(token, credentials)
         answer = await authenticate(conversation, proof)
@@ -157,11 +157,12 @@ class Client:
         event: str = "",
         **options: Unpack[PublishOptions],
     ) -> Receipt:
-        """Publish and wait for the receipt. Texts and bytes go as they are, all else as JSON. The
-        rarer fields of the envelope are options, too: `store=True, conversation_id="c", ttl=5000`.
+        """Publishes and waits for the receipt. Texts and bytes are sent unchanged, other data as
+        JSON. The rarer envelope fields are options, too: `store=True, conversation_id="c",
+        ttl=5000`.
 
-        Without a connection the message waits for one. If the connection breaks after it was sent
-        and before the receipt, it may or may not have arrived: `ConnectionLost`.
+        Without a connection the message waits for one. If the connection breaks between sending and
+        the receipt, the message may or may not have arrived: `ConnectionLost`.
         """
         return await self._queue(item_of(channel, data, event, options))
 
@@ -172,13 +173,13 @@ class Client:
         event: str = "",
         **options: Unpack[PublishOptions],
     ) -> None:
-        """Queue a message that nobody answers for. Raises `QueueFull`."""
+        """Queues a message without a receipt. Raises `QueueFull`."""
         self._supervisor.check_open()
         item = item_of(channel, data, event, options)
         self._state.send_queue.put(publish_item(item, None), None)
 
     async def publish_many(self, items: Iterable[Item]) -> list[Receipt | HubbubError]:
-        """Publish all of them, in order; answers a receipt or an error for each."""
+        """Publishes all items, in order; returns a receipt or an error for each."""
         receipts = [self._queue(item) for item in items]
         results = await asyncio.gather(*receipts, return_exceptions=True)
         for result in results:
@@ -204,19 +205,18 @@ class Client:
         presence: dict[str, Any] | None = None,
         token: ChannelToken | None = None,
     ) -> Subscription:
-        """Follow channels, or all that match a pattern (`room:*`, `room:#`), also those that come
-        into being later. `since` asks for what was published after a serial, a (epoch, serial), or
-        a time; for a pattern only a time. `where` is a condition that messages must meet,
-        evaluated by the hub: `payload.price lt 10`, or an object. Raises `InvalidFilter` where it
-        is none.
+        """Follows channels, or all channels that match a pattern (`room:*`, `room:#`), including
+        future ones. `since` requests messages published after a serial, an (epoch, serial), or a
+        time; for a pattern only a time. `where` is a condition that messages must meet, evaluated
+        by the hub: `payload.price lt 10`, or an object. Raises `InvalidFilter` if it is invalid.
 
-        Where messages are missing for good, the next message carries a `gap`; with
-        `on_gap="raise"` the iterator raises `MessagesLost` there and can be read on. With a
-        `handler`, it is called with each message, one after the other.
+        If messages are permanently missing, the next message carries a `gap`; with `on_gap="raise"`
+        the iterator raises `MessagesLost` there and can be read on. A `handler` is called with each
+        message, one after the other.
 
-        `presence` is what others see of this session in the channels, where they keep presence
-        (`show` changes it). `token` permits to subscribe where the session's own token does not; a
-        function is called with the channel and makes one for each attempt.
+        `presence` is this session's presence data in the channels (`show` changes it). `token`
+        permits the subscription if the session's own token does not; a function is called with the
+        channel for each attempt and returns a token.
         """
         self._supervisor.check_open()
         if not channels:
@@ -249,25 +249,24 @@ class Client:
         radius: float | None = None,
         relevant: bool | None = None,
     ) -> None:
-        """From now on, messages of the channel, or of channels that match a pattern (of all
-        channels, where none is named), must pass this filter, too: its condition, its template, and
-        its radius in metres around the template's location. One of the same name and channel is
-        replaced. Later sessions of the client have it as well. Raises `InvalidFilter` and
-        `TooManyFilters`."""
+        """From now on, messages of the channel (or of channels that match a pattern; without one,
+        of all channels) must also pass this filter: its condition, its template, and its radius in
+        metres around the template's location. A filter with the same name and channel is replaced.
+        Later sessions of the client keep it. Raises `InvalidFilter` and `TooManyFilters`."""
         definition = definition_of(name, where, channel, template, radius, relevant)
         self._state.filtered = True
         await self._supervisor.call(SetFilter(definition), notices.FilterSet)
         self._state.filters[name, channel] = definition
 
     async def unset_filter(self, name: str, channel: str | None = None) -> None:
-        """Without a channel, all of the name. Raises `NotFound`."""
+        """Removes a filter; without a channel, all filters of the name. Raises `NotFound`."""
         await self._supervisor.call(UnsetFilter(name, channel), notices.FilterUnset)
         for key in list(self._state.filters):
             if key[0] == name and channel in (None, key[1]):
                 del self._state.filters[key]
 
     async def filters(self, channel: str | None = None) -> tuple[FilterDefinition, ...]:
-        """Those of the session for a channel, or all, in the order of evaluation."""
+        """The session's filters for a channel, or all, in the order of evaluation."""
         return (await self._supervisor.call(ListFilters(channel), notices.FilterList)).filters
 
     def document(self, channel: str) -> Document:
@@ -277,14 +276,16 @@ class Client:
     def notifications(
         self, channel: str | None = None, *, since: int | None = None
     ) -> Notifications:
-        """Follow a notification channel, that of the session's user where none is named. `since` is
-        a timestamp: notifications after it are handed out first (0: all). Raises `BadRequest`
-        where the session has no user."""
+        """Follows a notification channel, or the inbox of a user by user id; without a name, the
+        inbox of the session's user. `since` is a timestamp: notifications after it are returned
+        first (0: all). Raises `BadRequest` if the session has no user."""
         if channel is None:
             info = self._state.info
             if info is None or info.user_id is None:
                 raise BadRequest("nobody is authenticated: name the notification channel")
             channel = user_notifications(info.user_id)
+        elif not takes_notifications(channel):
+            channel = user_notifications(channel)
         return Notifications(self._supervisor, channel, self.subscribe, since)
 
     # -- asking ---------------------------------------------------------------------------------
@@ -300,10 +301,10 @@ class Client:
         conversation_id: str | None = None,
         where: Where | None = None,
     ) -> HistoryPage:
-        """Messages after or before a serial or a time; without either, the newest: as many as
-        `limit` says, however many pages that takes, or one page. With `conversation_id`, only the
-        messages of that conversation, by serials. With `where`, only those that meet a condition;
-        the filters of the session apply in any case."""
+        """Messages after or before a serial or a time; without either, the newest: `limit`
+        messages, fetched in as many pages as necessary, or one page. With `conversation_id`, only
+        messages of that conversation, by serials. With `where`, only messages that meet a
+        condition; the session's filters apply in any case."""
         wanted = None if where is None else {"condition": condition_of(where)}
         forwards = after is not None
         page = await self._page(channel, after, before, epoch, limit, conversation_id, wanted)
@@ -363,8 +364,8 @@ class Client:
         epoch: str | None = None,
         where: Where | None = None,
     ) -> AsyncIterator[Message]:
-        """All messages after a serial or a time, oldest first, page by page; with `where`, those
-        that meet a condition. Where some are no longer there, the message behind them carries a
+        """All messages after a serial or a time, oldest first, fetched page by page; with `where`,
+        those that meet a condition. If some no longer exist, the message after them carries a
         `gap`."""
         while True:
             page = await self.history(channel, after=after, epoch=epoch, where=where)
@@ -381,27 +382,28 @@ class Client:
     async def threads(
         self, channel: str, *, status: str | None = None, after: int = 0, limit: int = 0
     ) -> ThreadsPage:
-        """A page of the conversations of a channel that stores: those whose first message has a
-        serial greater than `after`, in that order; with `status`, only those in this status."""
+        """A page of the conversations of a channel that stores, in the order of their first
+        messages: those whose first message has a serial greater than `after`; with `status`, only
+        those with this status."""
         request = Threads(channel, after=after, limit=limit, status=status)
         return from_threads(await self._supervisor.call(request, notices.ThreadsPage))
 
     async def thread(
         self, channel: str, conversation_id: str, *, after: int = 0, limit: int = 0
     ) -> HistoryPage:
-        """The messages of a conversation after a serial, oldest first: as many as `limit` says, or
-        one page."""
+        """The messages of a conversation after a serial, oldest first: `limit` messages, or one
+        page."""
         return await self.history(
             channel, after=after, limit=limit, conversation_id=conversation_id
         )
 
     async def presence(self, channel: str) -> tuple[Member, ...]:
-        """Who is in a channel now."""
+        """The sessions that are currently present in a channel."""
         return (await self._supervisor.call(PresenceQuery(channel), notices.Presence)).members
 
     async def show(self, channel: str, data: dict[str, Any]) -> tuple[Member, ...]:
-        """What others see of this session in a channel that it is subscribed to, from now on, also
-        after a new connection. Answers who is there. Raises `NotFound`."""
+        """Sets this session's presence data in a subscribed channel, also for later connections.
+        Returns the present sessions. Raises `NotFound`."""
         request = PresenceQuery(channel, data=data)
         found = (await self._supervisor.call(request, notices.Presence)).members
         self._state.registry.show(channel, data)
@@ -417,9 +419,9 @@ class Client:
         timeout: float | None = None,
         content_type: str | None = None,
     ) -> ServiceAnswer:
-        """Call a method of a service and wait for its answer, for as long as `timeout` says and the
-        hub allows. If the connection breaks meanwhile, nobody knows whether the service has done
-        its work: `ConnectionLost`."""
+        """Calls a method of a service and waits for its response, limited by `timeout` and the hub.
+        If the connection breaks meanwhile, the call may or may not have been executed:
+        `ConnectionLost`."""
         payload, content_type = encode_data(data, content_type)
         request = Call(method, payload, content_type, timeout or 0.0)
         more_seconds = self.options.request_timeout if timeout is None else timeout
@@ -429,8 +431,8 @@ class Client:
     async def submit(
         self, stream: str, data: object, event: str = "", *, content_type: str | None = None
     ) -> str:
-        """Hand an event to a stream; answers its id once it cannot be lost any more. Raises
-        `ConnectionLost` where nobody knows whether the stream has it."""
+        """Submits an event to a stream; returns its id once it is durable. Raises `ConnectionLost`
+        if it is unknown whether the stream stored it."""
         request = Enqueue(stream, event, *encode_data(data, content_type))
         return (await self._supervisor.ask_once(request, notices.Enqueued)).message_id
 
@@ -446,10 +448,9 @@ class Client:
         transient: bool = True,
         timeout: float | None = None,
     ) -> Any:
-        """Have the hub, or the `entity` with another JID, carry out a command; answers the result,
-        None where there is nothing to say. `timeout` is in seconds. Raises `CommandRefused` with
-        the status of any other result, and `ConnectionLost` where nobody knows whether the command
-        was carried out."""
+        """Sends a command to the hub, or to the JID `entity`; returns the result, None if it is
+        empty. `timeout` is in seconds. Raises `CommandRefused` with the status of any other result,
+        and `ConnectionLost` if it is unknown whether the command was executed."""
         info = self._state.info
         user_id = info.user_id if info is not None else None
         command = HCommand(
@@ -471,10 +472,11 @@ class Client:
         return answer.result.get("result")
 
     def on_command(self, cmd: str, handler: CommandHandler) -> Callable[[], None]:
-        """Answer the command `cmd` of other users with what `handler` returns for it, which may be
-        a coroutine; see `CommandHandler`. Commands are handled side by side. The first session of
-        the user that answers wins; after 5 seconds, or the time that the asker gave, answers are
-        dropped. Answers a function that ends it. Raises `BadRequest` where `cmd` has a handler."""
+        """Handles the command `cmd` of other users: `handler` returns the result, or a coroutine
+        for it; see `CommandHandler`. Commands are handled concurrently. The first session of the
+        user that responds wins; after 5 seconds, or the sender's timeout, results are dropped.
+        Returns a function that removes the handler. Raises `BadRequest` if `cmd` already has
+        one."""
         return self._commands.add(cmd, handler)
 
 
@@ -486,8 +488,8 @@ def connect(
     credentials: Credentials | None = None,
     options: Options | None = None,
 ) -> Client:
-    """A client of a hub on the server at `url`. `token` and `credentials` may be functions, also
-    async ones, that make a new one for each connection."""
+    """Creates a client of a hub on the server at `url`. `token` and `credentials` may be functions,
+    also async ones, that create a new one for each connection."""
     return Client(url, hub, Proof(token, credentials), options or Options())
 
 
@@ -513,7 +515,7 @@ def _milliseconds(bound: int | datetime | None) -> int | None:
 
 
 async def _hand_over(subscription: Subscription, handler: Handler) -> None:
-    """A handler that fails is logged; the next message comes anyway."""
+    """Calls the handler with each message. An exception is logged, and the next message follows."""
     async for message in subscription:
         try:
             answer = handler(message)

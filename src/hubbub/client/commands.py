@@ -1,4 +1,4 @@
-"""Commands that others send to this client, and what answers them."""
+"""Commands that other users send to this client, and their handlers."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ logger = logging.getLogger("hubbub.client")
 
 
 class Command(msgspec.Struct, frozen=True):
-    """What somebody asks of this client."""
+    """A command sent to this client."""
 
     cmd: str
     params: Any
     sender: str
-    """The full JID of who asks, which the hub has proven."""
+    """The sender's full JID, authenticated by the hub."""
     entity: str
     reqid: str
     sent: str
-    """As a date in ISO 8601."""
+    """The time of sending, in ISO 8601."""
 
 
 CommandHandler = Callable[[Command], object | Awaitable[object]]
-"""Answers the result, None where there is nothing to say. Raises `CommandRefused` for another
-status; other exceptions are technical failures (1) with their text."""
+"""Returns the result, None if there is none. Raises `CommandRefused` for another status; other
+exceptions become technical failures (1) with their text."""
 
 
 class CommandHandlers:
-    """By the name of their command, in any case of letters. Commands without a handler are left to
-    other sessions of the user."""
+    """Handlers by command name, ignoring case. Commands without a handler are left to the user's
+    other sessions."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor
@@ -48,8 +48,8 @@ class CommandHandlers:
         self._answering = TaskSet()
 
     def add(self, cmd: str, handler: CommandHandler) -> Callable[[], None]:
-        """Raises `BadRequest` where the command has a handler already. Answers a function that
-        removes the handler."""
+        """Raises `BadRequest` if the command already has a handler. Returns a function that removes
+        the handler."""
         name = cmd.lower()
         if name in self._handlers:
             raise BadRequest(f"the command {cmd!r} has a handler already")
@@ -68,7 +68,7 @@ class CommandHandlers:
             self._answering.start(self._answer(command, handler))
 
     async def settle(self, seconds: float) -> None:
-        """Let answers that are under way go out, for so long."""
+        """Waits for up to `seconds` until pending results are sent."""
         await self._answering.settle_so_far(seconds)
 
     async def end(self) -> None:

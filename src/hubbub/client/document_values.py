@@ -1,4 +1,4 @@
-"""Values of documents as plain Python, with `bytes`."""
+"""Document values as plain Python, with `bytes`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.domain.documents.values import Bytes, Value, value_json
 
 
 def operations_json(operations: Iterable[Mapping[str, Any]]) -> bytes:
-    """The JSON text of operations whose values may hold bytes."""
+    """The JSON text of operations whose values may contain bytes."""
     return msgspec.json.encode([_operation(each) for each in operations])
 
 
@@ -23,7 +23,7 @@ def _operation(operation: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def from_python(value: Any) -> Value:
-    """A value of a document of plain Python, with `bytes`."""
+    """Converts plain Python, with `bytes`, to a document value."""
     if isinstance(value, bytes | bytearray):
         return Bytes(bytes(value))
     if isinstance(value, list | tuple):
@@ -34,7 +34,7 @@ def from_python(value: Any) -> Value:
 
 
 def to_python(value: Value) -> Any:
-    """The other way; shares nothing with the value."""
+    """The inverse of `from_python`; the result shares nothing with the value."""
     if isinstance(value, Bytes):
         return value.data
     if isinstance(value, list):

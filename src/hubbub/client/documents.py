@@ -1,9 +1,7 @@
-"""A document, as a client reads, changes and follows it."""
+"""Reads, changes and follows a document."""
 
 from __future__ import annotations
 
-import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import UTC, datetime
 from os import PathLike
@@ -15,14 +13,15 @@ from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.copies.changes import Guard
 from hubbub.client.copies.copy import LocalCopy, OnRejected
 from hubbub.client.document_values import from_python, operations_json, to_python
+from hubbub.client.numbering import NumberedPuts
 from hubbub.client.subscription import Subscription
 from hubbub.domain import notices
-from hubbub.domain.documents.document import Document as Copy
+from hubbub.domain.documents.document import JsonDocument as Copy
 from hubbub.domain.documents.operations import stored_patch
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.documents.values import stored_value
-from hubbub.domain.errors import PatchFailed, RequestTimeout, Unavailable
-from hubbub.domain.requests import DocumentChange, DocumentGet, Producer
+from hubbub.domain.errors import PatchFailed
+from hubbub.domain.requests import ChangeDocument, DocumentGet
 
 
 class DocumentVersion(msgspec.Struct, frozen=True):
@@ -32,7 +31,7 @@ class DocumentVersion(msgspec.Struct, frozen=True):
     version: int
     epoch: str
     timestamp: int
-    """Of the change that led to the version, in milliseconds since 1970."""
+    """The time of the change that led to the version, in milliseconds since 1970."""
 
     @property
     def time(self) -> datetime:
@@ -40,7 +39,7 @@ class DocumentVersion(msgspec.Struct, frozen=True):
 
 
 class DocumentChanged(msgspec.Struct, frozen=True):
-    """The version that a change led to; `duplicate`: the hub had it already."""
+    """The version that a change produced; `duplicate`: the hub already had the change."""
 
     version: int
     epoch: str
@@ -48,7 +47,7 @@ class DocumentChanged(msgspec.Struct, frozen=True):
 
 
 class Document:
-    """Made by `Client.document`."""
+    """A document of a channel; created by `Client.document`."""
 
     def __init__(
         self,
@@ -61,9 +60,7 @@ class Document:
         self._hub = hub
         self._supervisor = supervisor
         self._subscribe = subscribe
-        self._turn = asyncio.Lock()
-        self._producer = secrets.token_hex(8)
-        self._sequence = 1
+        self._changes = NumberedPuts()
 
     async def get(
         self, path: str = "", *, at: int | None = None, at_time: int | None = None
@@ -84,9 +81,9 @@ class Document:
         epoch: str | None = None,
         change_id: str = "",
     ) -> DocumentChanged:
-        """Apply operations of JSON Patch, all or none of them; returns when that is on disk. Sent
-        again over a lost connection, and still applied once. Raises `PatchFailed` (its `details`
-        say `opIndex` and `reason`) and `VersionMismatch`."""
+        """Applies operations of JSON Patch, all or none; returns when that is on disk. Repeated
+        after a lost connection, but applied once. Raises `PatchFailed` (whose `details` have
+        `opIndex` and `reason`) and `VersionMismatch`."""
         return await self.patch_json(
             operations_json(operations),
             expected_version=expected_version,
@@ -102,20 +99,14 @@ class Document:
         epoch: str | None = None,
         change_id: str = "",
     ) -> DocumentChanged:
-        """As `patch`, of a JSON text."""
+        """Like `patch`, with the operations as JSON text."""
         text = JsonList(operations)
-        async with self._turn:
-            producer = Producer(self._producer, self._sequence)
-            request = DocumentChange(
-                self.channel, text, 0, expected_version, epoch, change_id, producer
-            )
-            try:
-                found = await self._supervisor.call(request, notices.DocumentChanged)
-            except (RequestTimeout, Unavailable):
-                # Whether it took effect is not known: its sequence must not be used again.
-                self._producer, self._sequence = secrets.token_hex(8), 1
-                raise
-            self._sequence += 1
+        async with self._changes.turn:
+            with self._changes.next() as producer:
+                request = ChangeDocument(
+                    self.channel, text, 0, expected_version, epoch, change_id, producer
+                )
+                found = await self._supervisor.call(request, notices.DocumentChangeResult)
         return DocumentChanged(found.version or 0, found.epoch, found.duplicate)
 
     def local(
@@ -126,9 +117,9 @@ class Document:
         max_pending: int = 10_000,
         on_rejected: OnRejected | None = None,
     ) -> LocalCopy:
-        """A copy that is edited at once, also without a connection; use it with `async with`. With
-        a file, edits are in it before they are sent, and survive a crash. `guard`: which edits are
-        only made to the version that they were made for."""
+        """A copy that can be edited at once, even without a connection; use it with `async with`.
+        With a file, edits are saved in it before they are sent, and survive a crash. `guard`: which
+        edits apply only to the version for which they were made."""
         return LocalCopy(
             self._supervisor,
             self._hub,
@@ -141,7 +132,7 @@ class Document:
         )
 
     async def watch(self) -> AsyncIterator[DocumentVersion]:
-        """The document as it is, and again after every change, also over lost connections."""
+        """Yields the document now and after every change, also across lost connections."""
         subscription = await self._subscribe(self.channel)
         copy = _Follower(self)
         async for event in subscription.events():
@@ -152,7 +143,7 @@ class Document:
 
 
 class _Follower:
-    """Follows the updates of a document; where one is missing, reads the whole again."""
+    """Follows the updates of a document; if one is missing, reads the whole document again."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -162,7 +153,7 @@ class _Follower:
     async def take(
         self, event: notices.DocumentInfo | notices.DocumentUpdated
     ) -> DocumentVersion | None:
-        """None: nothing new."""
+        """Returns None if nothing changed."""
         if self._at is not None and event.epoch == self._at[0] and event.version <= self._at[1]:
             return None
         follows = self._at == (event.epoch, event.version - 1)

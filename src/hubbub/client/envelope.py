@@ -1,4 +1,4 @@
-"""The rarer fields of a message's envelope, as keywords of whatever publishes."""
+"""The rarer envelope fields as keyword arguments of publishing functions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hubbub.domain.requests import PublishItem
 
 NO_ATTRIBUTES: Final = Attributes()
 _ANYONE: Final = Identity(level=Level.SERVICE)
-"""Whether the caller may name another sender is for the hub to say."""
+"""The hub decides whether the caller may name another sender."""
 
 
 class Envelope(TypedDict, total=False):
-    """All may be left out. `relevant_until` is in milliseconds since 1970 and only informs; `ttl`
-    is in milliseconds, after which nobody gets the message (0: no limit); `priority` is 0 to 5.
-    `headers` may hold any JSON, `location` any object (`lat` and `lng` in degrees)."""
+    """All fields are optional. `relevant_until` is in milliseconds since 1970 and only informative;
+    after `ttl` milliseconds the message expires (0: never); `priority` is 0 to 5. `headers` may
+    contain any JSON, `location` any object (`lat` and `lng` in degrees)."""
 
     subtype: str
     author: str
@@ -39,14 +39,14 @@ class Envelope(TypedDict, total=False):
 
 
 class PublishEnvelope(Envelope, total=False):
-    """`security_token` is for features of the hub that ask for one; no message carries it."""
+    """`security_token` is for features of the hub that require one; it is part of no message."""
 
     security_token: str
 
 
 def attributes_of(envelope: Mapping[str, object]) -> Attributes | None:
-    """None where nothing is given. Raises `InvalidAttribute`, as the hub would, and `TypeError` for
-    a name that no field has."""
+    """None if no field is given. Raises `InvalidAttribute`, like the hub, and `TypeError` for an
+    unknown field."""
     if not envelope:
         return None
     for name in envelope:
@@ -67,6 +67,6 @@ def fields_of(attributes: Attributes) -> dict[str, Any]:
 
 
 def size_of(item: PublishItem) -> int:
-    """Bytes of the payload and of the rarer fields."""
+    """The bytes of the payload and of the rarer envelope fields."""
     attributes = item.attributes
     return len(item.payload) + (0 if attributes is None else len(msgspec.json.encode(attributes)))

@@ -70,8 +70,8 @@ class CopyMismatch(Conflict):
 
 
 class EditRejected(Conflict):
-    """`ops` is the JSON Patch as JSON, `reason` the hub's error or the client's; what a function
-    raised is the `__cause__`."""
+    """`ops` is the JSON Patch as JSON, `reason` the hub's or the client's error; an exception of
+    the edit function is the `__cause__`."""
 
     code = "edit_rejected"
 
@@ -102,8 +102,8 @@ def client_failed(cause: BaseException) -> ClientFailed:
 
 
 class MessagesLost(NotFound):
-    """Raised by streams that were asked to. The stream can be read on: what follows is the first
-    message after the gap."""
+    """Raised by iterators with `on_gap="raise"`. Iteration can continue with the first message
+    after the gap."""
 
     code = "messages_lost"
 

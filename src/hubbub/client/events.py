@@ -1,4 +1,4 @@
-"""Events that a client reports to its application besides messages."""
+"""Events that a client reports to its application, besides messages."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ __all__ = [
 
 
 class Gap(msgspec.Struct, frozen=True):
-    """Messages of a channel are missing here and cannot be fetched any more.
+    """Messages of a channel are missing here and can no longer be fetched.
 
-    The last one before the gap was `after` in `epoch`. How many are missing is not known: the
-    channel may have begun a new epoch meanwhile.
+    The last message before the gap was `after` in `epoch`. The number of missing messages is
+    unknown: the channel may have begun a new epoch meanwhile.
     """
 
     channel: str
@@ -51,7 +51,7 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Connected(msgspec.Struct, frozen=True):
-    """The session is there, authenticated and subscribed. `restored`: it is the same as before."""
+    """The session is authenticated and subscribed. `restored`: it is the previous session."""
 
     session_id: str
     user_id: str | None
@@ -59,7 +59,7 @@ class Connected(msgspec.Struct, frozen=True):
 
 
 class Disconnected(msgspec.Struct, frozen=True):
-    """The connection ended. The next attempt comes in `retry_in` seconds; None: there is none."""
+    """The connection ended. The next attempt follows in `retry_in` seconds; None: none follows."""
 
     error: HubbubError
     retry_in: float | None
@@ -83,6 +83,6 @@ Told = (
     | DocumentUpdated
     | DocumentInfo
 )
-"""What the hub says of a channel besides messages."""
+"""The hub's notices about a channel, besides messages."""
 
 Event = Connected | Disconnected | AccessLost | Gap | Told

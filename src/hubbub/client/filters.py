@@ -1,4 +1,4 @@
-"""Filters as an application writes them."""
+"""Filters in the form that applications write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Where = str | Mapping[str, Any]
 """A condition, as text (`payload.price lt 10`) or as an object."""
 
 SUBSCRIPTION_FILTER = "hubbub.subscription"
-"""The name of the filter that `where` of a subscription sets for its channels."""
+"""The name of the filter that a subscription's `where` sets for its channels."""
 
 
 def condition_of(where: Where) -> dict[str, Any]:
@@ -29,7 +29,8 @@ def definition_of(
     radius: float | None = None,
     relevant: bool | None = None,
 ) -> FilterDefinition:
-    """Checked as the hub would. Raises `InvalidFilter`, `IncompleteFilter` and `InvalidName`."""
+    """Creates a definition with the hub's checks. Raises `InvalidFilter`, `IncompleteFilter` and
+    `InvalidName`."""
     definition = FilterDefinition(
         name,
         channel,

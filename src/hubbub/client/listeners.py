@@ -1,4 +1,4 @@
-"""Callbacks of the application, by the kind of event that they want."""
+"""Callbacks of the application by kind of event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Listeners:
         self._callbacks: dict[type, list[Callable[[Any], None]]] = {}
 
     def add(self, kind: type[E], callback: Callable[[E], None]) -> Callable[[], None]:
-        """Answers a function that takes the callback away again."""
+        """Returns a function that removes the callback."""
         callbacks = self._callbacks.setdefault(kind, [])
         callbacks.append(callback)
 
@@ -29,7 +29,7 @@ class Listeners:
         return remove
 
     def emit(self, event: Event) -> None:
-        """A callback that fails is logged; it stops nobody else."""
+        """Exceptions of a callback are logged and do not affect others."""
         for callback in list(self._callbacks.get(type(event), ())):
             try:
                 callback(event)

@@ -1,4 +1,4 @@
-"""The SQLite files of outboxes, inboxes and copies: how they are opened, written and locked."""
+"""The SQLite files of outboxes, inboxes and copies: opening, writing and locking."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Work = Callable[[sqlite3.Connection], T]
 
 @contextmanager
 def clear_errors(path: Path) -> Iterator[None]:
-    """Turns errors of SQLite into `FileUnusable`, which names the file."""
+    """Converts errors of SQLite to `FileUnusable`, which names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -32,8 +32,8 @@ def clear_errors(path: Path) -> Iterator[None]:
 
 
 def open_file(path: Path) -> sqlite3.Connection:
-    """Committed means on disk. Transactions are begun by hand; any thread may use it, one at a
-    time."""
+    """Commits are durable. Transactions are begun explicitly; any thread may use the connection,
+    one at a time."""
     connection = sqlite3.connect(
         path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
     )
@@ -48,7 +48,7 @@ def open_file(path: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    """All or nothing. It waits for other writers first, so that it never has to start over."""
+    """Waits for other writers at the beginning, so that it never has to be retried."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
@@ -60,7 +60,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 def join_transaction(connection: sqlite3.Connection) -> None:
-    """Make sure that what follows is part of a transaction of the application."""
+    """Makes following statements part of the application's transaction."""
     if connection.in_transaction:
         return
     by_hand = connection.isolation_level is None or getattr(connection, "autocommit", -1) is True
@@ -70,8 +70,8 @@ def join_transaction(connection: sqlite3.Connection) -> None:
 
 
 class FileLock:
-    """Held until it is closed or the process ends, however it ends. It is a lock of SQLite's own on
-    an empty file beside the real one, so it works wherever SQLite does."""
+    """Held until it is closed or the process ends in any way. It is SQLite's own lock on an empty
+    file beside the real one, so it works on every platform with SQLite."""
 
     def __init__(self, path: Path) -> None:
         """Raises `FileInUse`."""
@@ -96,8 +96,8 @@ class FileLock:
 
 
 class FileThread:
-    """A connection with a thread of its own: the event loop never waits for the disk. Writes that
-    are requested while a commit is under way share the next commit."""
+    """A connection with its own thread: the event loop never waits for the disk. Writes requested
+    during a commit share the next one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -107,13 +107,13 @@ class FileThread:
         self._committing: asyncio.Task[None] | None = None
 
     async def open(self, first: Work[T]) -> T:
-        """Open the file and do this first, in one transaction."""
+        """Opens the file and runs `first` in one transaction."""
         with clear_errors(self._path):
             self._connection = await self._in_thread(lambda: open_file(self._path))
         return await self.write(first)
 
     async def close(self) -> None:
-        """After what is under way."""
+        """Closes the file after the writes in progress."""
         while self._committing is not None:
             await asyncio.wait([self._committing])
         connection, self._connection = self._connection, None
@@ -127,7 +127,8 @@ class FileThread:
             return await self._in_thread(lambda: work(connection))
 
     def write(self, work: Work[T]) -> asyncio.Future[T]:
-        """Done when it is on disk. Work that raises an error of the SDK has changed nothing."""
+        """The future completes when the write is on disk. If `work` raises an error of the SDK, it
+        has changed nothing."""
         self._open_connection()
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Messages as an application sees them, and the way from its data to payloads and back."""
+"""Messages for applications, and conversion between application data and payloads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.client.events import Gap
 from hubbub.domain import messages, notices, services
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_json, is_text
-from hubbub.domain.notices import Delivery
+from hubbub.domain.notices import MessageDelivery
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.topics import Article
 
@@ -26,9 +26,9 @@ _ITEM_OPTIONS = (
 
 
 class Message(msgspec.Struct, gc=False):
-    """A message of a channel. `serial` is 0 where it has no place in the channel's order;
-    `retained`: it was sent because it was retained, not because it is new; `gap`: messages are
-    missing right before this one."""
+    """A message of a channel. `serial` is 0 if the message has no position in the channel;
+    `retained`: it is the channel's retained message, not a new one; `gap`: messages are missing
+    directly before this one."""
 
     id: str
     channel: str
@@ -42,11 +42,11 @@ class Message(msgspec.Struct, gc=False):
     retained: bool = False
     gap: Gap | None = None
     attributes: Attributes = NO_ATTRIBUTES
-    """The rarer fields of the envelope, such as `conversation_id`; None where one is not set."""
+    """The rarer envelope fields, such as `conversation_id`; unset fields are None."""
 
     @property
     def data(self) -> Any:
-        """The payload as its content type says: a JSON value, a text, or bytes."""
+        """The payload decoded by its content type: a JSON value, a text, or bytes."""
         return decode_data(self.payload, self.content_type)
 
     @property
@@ -55,19 +55,19 @@ class Message(msgspec.Struct, gc=False):
 
 
 class TopicMessage(Message, gc=False):
-    """A message that a durable subscription handed out. `redelivered`: it may have been handed out
-    before; `deliveries`: how often, as far as is known."""
+    """A message from a durable subscription. `redelivered`: it may have been delivered before;
+    `deliveries`: the known number of deliveries."""
 
     deliveries: int = 1
     redelivered: bool = False
     subscription: str = ""
     epoch: str = ""
-    """Serials of another epoch mean nothing; empty where it is not known."""
+    """Serials of different epochs are not comparable; empty if unknown."""
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """Id and serial of a publish. `duplicate`: a put that the hub had already; without id and
-    serial where the message has been reclaimed since."""
+    """Id and serial of a publish. `duplicate`: the hub already had this put; without id and serial
+    if its message has been deleted."""
 
     id: str
     serial: int
@@ -88,22 +88,23 @@ class Item(msgspec.Struct, frozen=True):
     attributes: Attributes | None = None
     security_token: str | None = None
     push_options: dict[str, Any] | None = None
-    """With `push`: what devices show, by the names of the protocol (`title`, `body`, `ttl` …)."""
+    """With `push`: the notification for devices, with the protocol's names (`title`, `body`, `ttl`
+    …)."""
     idempotency_key: str | None = None
-    """A repeat under the same key is answered like the original, as a `duplicate`."""
+    """A repeat with the same key gets the original's receipt, with `duplicate`."""
 
 
 class PutOptions(PublishEnvelope, total=False):
-    """`content_type`: with it, bytes and texts are taken to be of that type."""
+    """`content_type`: the type of bytes and texts."""
 
     content_type: str | None
 
 
 class PublishFlags(TypedDict, total=False):
-    """Marks of a message, which have an effect where the channel's rules allow it. With `push`,
-    `push_options` say what devices show, by the names of the protocol (`title`, `body` …). A
-    repeat under the same `idempotency_key` is answered like the original: on a channel that stores
-    the message, as long as it is stored, else for five minutes."""
+    """Flags of a message, which have an effect if the channel's rules allow it. With `push`,
+    `push_options` describe the notification for devices, with the protocol's names (`title`, `body`
+    …). A repeat with the same `idempotency_key` gets the original's response: on a channel that
+    stores the message, while it is stored; otherwise for five minutes."""
 
     store: bool
     retain: bool
@@ -114,29 +115,29 @@ class PublishFlags(TypedDict, total=False):
 
 
 class PublishOptions(PutOptions, PublishFlags, total=False):
-    """All keywords of a publish."""
+    """All keyword arguments of a publish."""
 
 
 def item_of(channel: str, data: object, event: str, options: Mapping[str, object]) -> Item:
-    """Raises `InvalidAttribute`, and `TypeError` for an option that there is not."""
+    """Raises `InvalidAttribute`, and `TypeError` for an unknown option."""
     envelope: dict[str, Any] = {**options}
     own = {name: envelope.pop(name) for name in _ITEM_OPTIONS if name in envelope}
     return Item(channel, data, event, attributes=attributes_of(envelope), **own)
 
 
-class ServiceAnswer(services.ServiceAnswer, frozen=True):
-    """The answer of a service to a call."""
+class ServiceAnswer(services.ServiceReply, frozen=True):
+    """The response of a service to a call."""
 
     @property
     def data(self) -> Any:
-        """The payload as its content type says: a JSON value, a text, or bytes."""
+        """The payload decoded by its content type: a JSON value, a text, or bytes."""
         return decode_data(self.payload, self.content_type)
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """Messages in rising order. `recovered` is False where something that was asked for is no
-    longer there; `more`: there is another page in the same direction. `next` is its bound where
-    filters left messages out."""
+    """Messages in ascending order. `recovered` is False if requested messages no longer exist;
+    `more`: another page follows in the same direction. `next` is its bound, set if filters dropped
+    messages."""
 
     channel: str
     messages: tuple[Message, ...]
@@ -147,13 +148,13 @@ class HistoryPage(msgspec.Struct, frozen=True):
     next: int | None = None
 
     def end(self, forwards: bool) -> int | None:
-        """The bound of the page that follows; None: nobody knows of one."""
+        """The bound of the next page; None if unknown."""
         if self.next is not None or not self.messages:
             return self.next
         return self.messages[-1 if forwards else 0].serial
 
     def joined(self, following: HistoryPage, forwards: bool) -> HistoryPage:
-        """This page with the one that follows in the direction of the query."""
+        """Joins this page with the next one in the direction of the query."""
         first, last = (self, following) if forwards else (following, self)
         return HistoryPage(
             self.channel,
@@ -167,9 +168,9 @@ class HistoryPage(msgspec.Struct, frozen=True):
 
 
 class Thread(msgspec.Struct, frozen=True):
-    """A conversation of a channel, as far as its messages are still stored. `first` is the oldest
-    of them, `updated_at` (ms since 1970) when the newest was published, `status` what the newest
-    message with the event `hConvState` says."""
+    """A conversation with stored messages. `first` is the serial of the oldest one, `updated_at`
+    (ms since 1970) the publication time of the newest, `status` the status in the newest
+    `hConvState` message."""
 
     conversation_id: str
     first: Message
@@ -180,7 +181,7 @@ class Thread(msgspec.Struct, frozen=True):
 
 
 class ThreadsPage(msgspec.Struct, frozen=True):
-    """Threads in the order of their first messages; `more`: further ones begin behind the last."""
+    """Threads in the order of their first messages; `more`: further threads follow the last one."""
 
     channel: str
     threads: tuple[Thread, ...]
@@ -203,7 +204,7 @@ def from_threads(page: notices.ThreadsPage) -> ThreadsPage:
     return ThreadsPage(page.channel, threads, page.epoch, page.more)
 
 
-def from_delivery(delivery: Delivery) -> Message:
+def from_delivery(delivery: MessageDelivery) -> Message:
     return _convert(delivery.message, delivery.retained)
 
 
@@ -252,8 +253,8 @@ def decode_data(payload: bytes, content_type: str) -> Any:
 
 
 def encode_data(data: object, content_type: str | None = None) -> tuple[bytes, str]:
-    """The payload and its type. Bytes and texts are sent as they are, all else as JSON; with a
-    content type given, bytes and texts are taken to be of that type already."""
+    """The payload and its type. Bytes and texts are sent unchanged, other data as JSON; a given
+    content type applies to bytes and texts."""
     if isinstance(data, str):
         return data.encode(), content_type or TEXT
     if isinstance(data, bytes | bytearray | memoryview):

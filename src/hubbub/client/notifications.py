@@ -1,4 +1,5 @@
-"""A notification channel, as a client follows it: what is new, what is unread, and marks."""
+"""A client's view of a notification channel: new and unread notifications, and marking them as
+read."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Notification(notifications.Notification, frozen=True, gc=False):
 
     @property
     def data(self) -> Any:
-        """The payload as its content type says: a JSON value, a text, or bytes."""
+        """The payload decoded by its content type: a JSON value, a text, or bytes."""
         return decode_data(self.payload, self.content_type)
 
     @property
@@ -31,7 +32,7 @@ class Notification(notifications.Notification, frozen=True, gc=False):
 
 
 class NotificationPage(msgspec.Struct, frozen=True):
-    """Newest first, or in rising order behind a timestamp; `more`: there is another page in the
+    """Newest first, or in ascending order after a timestamp; `more`: another page follows in the
     same direction."""
 
     notifications: tuple[Notification, ...]
@@ -40,8 +41,8 @@ class NotificationPage(msgspec.Struct, frozen=True):
 
 
 class Notifications:
-    """Made by `Client.notifications`. Iterate over it for new notifications, each once, also over
-    lost connections. `state` and `unread` follow what any session of the channel does."""
+    """Created by `Client.notifications`. Iterate over it for new notifications, each once, also
+    across lost connections. `state` and `unread` reflect changes by any session."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Notifications:
         """The timestamp up to which all notifications were received."""
         self._revision = -1
         self._seen = 0
-        """The newest timestamp that the application was handed."""
+        """The newest timestamp returned to the application."""
 
     async def __aenter__(self) -> Notifications:
         await self._started()
@@ -70,7 +71,7 @@ class Notifications:
         await self.close()
 
     async def close(self) -> None:
-        """Follow the channel no longer."""
+        """Stops following the channel."""
         if self._subscription is not None:
             await self._subscription.unsubscribe()
 
@@ -83,7 +84,7 @@ class Notifications:
 
     @property
     def state(self) -> NotificationState | None:
-        """The channel in numbers, as the hub told last; None before that."""
+        """The channel's counters, as last received from the hub; None before that."""
         found = self._subscription and self._subscription.notifications.get(self.channel)
         return found or None
 
@@ -92,7 +93,7 @@ class Notifications:
         return self.state.unread if self.state is not None else 0
 
     async def count(self) -> NotificationState:
-        """The channel in numbers, as the hub answers now."""
+        """Requests the channel's current counters."""
         request = NotificationStateQuery(self.channel)
         return (await self._supervisor.call(request, notices.NotificationInfo)).state
 
@@ -114,13 +115,13 @@ class Notifications:
     # -- marks ----------------------------------------------------------------------------------
 
     async def mark_read(self, *ids: str) -> notices.NotificationsMarked:
-        """For all who share the channel; answers how many changed, how many are left, and which ids
-        are not there."""
+        """Marks notifications for all who share the channel; returns how many changed, how many are
+        unread, and the unknown ids."""
         return await self._mark(MarkNotifications(self.channel, ids))
 
     async def mark_seen(self) -> notices.NotificationsMarked:
-        """Mark everything up to the newest notification that this object handed out: one that
-        arrives meanwhile stays unread."""
+        """Marks everything up to the newest notification that this object returned as read: later
+        ones stay unread."""
         return await self._mark(MarkNotifications(self.channel, up_to=self._seen))
 
     async def _mark(self, request: MarkNotifications) -> notices.NotificationsMarked:
@@ -141,7 +142,7 @@ class Notifications:
         return found
 
     async def _take(self, event: Message | ChannelEvent) -> None:
-        """Queue what is new; where events are missing, fetch it."""
+        """Queues new notifications; if events are missing, fetches them."""
         if isinstance(event, notices.NotificationNew):
             if self._reached is not None and event.revision == self._revision + 1:
                 self._queue(event.notification)

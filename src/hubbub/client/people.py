@@ -1,7 +1,7 @@
 """Messages to people and tools from Python: `People("ws://127.0.0.1:8000", "demo", token)`.
 
-Everything goes over HTTP. `send` answers as soon as the message is on disk; what becomes of it
-later is told to the hub's callbacks, and to the sender where the sender is a peer.
+All requests use HTTP. `send` returns when the message is on disk; its later fate is reported to the
+hub's callbacks, and to the sender if that is a peer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import ssl
-from base64 import urlsafe_b64decode
+from base64 import b64decode, urlsafe_b64decode
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any, Literal
 from urllib.parse import quote, urlencode
@@ -26,15 +26,15 @@ from hubbub.protocols.checks import error_from_wire
 _TIMEOUT_SECONDS = 30.0
 _PAGE = 500
 _AT_ONCE = 1000
-"""Peers that one request takes."""
+"""The most peers in one request."""
 Json = dict[str, Any]
 Delivery = Literal["ACKNOWLEDGED", "UNACKNOWLEDGED"]
 
 
 class People:
-    """One hub, with the token of a service or an administrator. A user's token may `send`, where
-    the hub allows it (`communication.clientSend`), and decide which channels the user follows.
-    Every method raises `HubbubError`."""
+    """One hub, with the token of a service or an administrator. A user's token may `send`, if the
+    hub allows it (`communication.clientSend`), and manage the channels that the user follows. Every
+    method raises `HubbubError`."""
 
     def __init__(
         self, url: str, hub: str, token: str | None = None, tls: ssl.SSLContext | None = None
@@ -46,7 +46,7 @@ class People:
 
     @property
     def is_user(self) -> bool:
-        """Whether the token, which is not checked here, says that it is a user's."""
+        """Whether the token claims to be a user's; it is not verified here."""
         try:
             claims = (self._token or "").split(".")[1]
             told = msgspec.json.decode(urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
@@ -58,7 +58,7 @@ class People:
 
     async def send(
         self,
-        content: str = "",
+        content: str | bytes = "",
         *,
         to: str = "",
         type: str = "MESSAGE",
@@ -74,9 +74,9 @@ class People:
         headers: Mapping[str, str] | None = None,
         transient: bool = False,
     ) -> str:
-        """The message's id, once the message is on disk; at once with `transient`. `to` is a peer,
-        `collective:x`, `component:x`, or nobody. The same id and content again is the same
-        message; with other content it raises `Conflict`."""
+        """Returns the message's id once the message is on disk; at once with `transient`. `to` is a
+        peer, `collective:x`, `component:x`, or empty. Repeating an id with the same content is
+        idempotent; with other content it raises `Conflict`."""
         body = {
             "id": id,
             "type": type,
@@ -85,7 +85,7 @@ class People:
             "receiver": to,
             "conversationID": conversation_id,
             "language": language,
-            "content": content,
+            "content": {"base64": content} if isinstance(content, bytes) else content,
             "ttl": ttl_ms,
             "securityToken": security_token,
             "deliveryPolicy": delivery_policy,
@@ -97,10 +97,15 @@ class People:
         found = await self._ask("POST", self._own("comm", "messages"), query, given)
         return str(found["id"])
 
-    def messages(self, **criteria: object) -> AsyncIterator[Json]:
-        """All logged messages that have these values, the newest first: `id`, `type`, `subtype`,
-        `sender`, `receiver`, `conversation`, `since` and `until` (milliseconds since 1970)."""
-        return self._pages("messages", **criteria)
+    async def messages(self, **criteria: object) -> AsyncIterator[Json]:
+        """All logged messages with these values, newest first: `id`, `type`, `subtype`, `sender`,
+        `receiver`, `conversation`, `since` and `until` (milliseconds since 1970). The `content` of
+        a message is a `str`, or `bytes`."""
+        async for found in self._pages("messages", **criteria):
+            content = found["message"].get("content")
+            if isinstance(content, dict):
+                found["message"]["content"] = b64decode(content["base64"])
+            yield found
 
     # -- routing rules --------------------------------------------------------------------------
 
@@ -113,26 +118,28 @@ class People:
         receiver: str = "",
         sender: str = "",
     ) -> str:
-        """The new rule's id. Raises `BadRequest` for a rule without a route or a condition."""
+        """Returns the new rule's id. Raises `BadRequest` for a rule without a route or a
+        condition."""
         rule = {"type": type, "subtype": subtype, "receiver": receiver, "sender": sender}
         body = {"route": list(route), **{name: value for name, value in rule.items() if value}}
         found = await self._ask("POST", self._admin("routes"), {}, body)
         return str(found["id"])
 
     async def remove_routing(self, rule: str) -> Json | None:
-        """The rule that was removed; None if there was none."""
+        """Returns the removed rule; None if there was none."""
         return await self._remove("routes", rule)
 
     # -- peers and collectives ------------------------------------------------------------------
 
     async def set_peer(self, peer: str, addresses: Iterable[Json], **more: Any) -> None:
-        """`addresses` in order of preference: `{"adapter": …, "parameters": […]}`. `more` is
-        `policy` and `privacy`."""
+        """`addresses` in order of preference: `{"adapter": …, "parameters": […]}`. `more`: `policy`
+        and `privacy`."""
         body = {"addresses": list(addresses), **more}
         await self._ask("PUT", self._admin("peers", peer), {}, body)
 
     async def set_peers(self, peers: Iterable[tuple[str, Json]]) -> AsyncIterator[int]:
-        """Create or replace many. Gives the number that is done, after each request."""
+        """Creates or replaces many peers. Yields the number of completed peers after each
+        request."""
         done = 0
         batch: list[Json] = []
         for peer, info in peers:
@@ -154,14 +161,14 @@ class People:
     async def follow(
         self, peer: str | None, channel: str, start: Literal["new", "first"] = "new"
     ) -> Json:
-        """Have the peer get the messages of a channel that stores, as its addresses and policy say.
-        `first`: also those that are stored already. `peer` None: the user whose token this is, who
-        needs the permission to subscribe to the channel."""
+        """Makes the peer receive the messages of a channel that stores, according to its addresses
+        and policy. `first`: including the messages already stored. `peer` None: the user of this
+        token, who needs the permission to subscribe to the channel."""
         made: Json = await self._ask("PUT", self._followings(peer, channel), {"start": start})
         return made
 
     async def unfollow(self, peer: str | None, channel: str) -> bool:
-        """Whether the peer, or without one the user whose token this is, followed the channel."""
+        """Returns whether the peer (None: the user of this token) followed the channel."""
         try:
             await self._ask("DELETE", self._followings(peer, channel))
         except NotFound as error:
@@ -171,8 +178,8 @@ class People:
         return True
 
     def followed(self, peer: str | None = None) -> AsyncIterator[Json]:
-        """The channels that the peer, or without one the user whose token this is, follows:
-        `channel`, `lag`, `delivered`, `failed`."""
+        """The channels that the peer (None: the user of this token) follows: `channel`, `lag`,
+        `delivered`, `failed`."""
         return self._pages_at(self._followings(peer))
 
     def _followings(self, peer: str | None, *channel: str) -> tuple[str, ...]:
@@ -201,42 +208,47 @@ class People:
         secrets: Mapping[str, str] | None = None,
         interval_ms: int | None = None,
         delete_if_successful: bool = False,
+        max_per_look: int | None = None,
     ) -> None:
-        """`interval_ms`: how often it is pulled, above zero; None: only on request."""
+        """`interval_ms`: the polling interval, greater than zero; None: only on request.
+        `max_per_look`: the most messages per poll."""
         if interval_ms is not None and interval_ms <= 0:
             raise BadRequest(f"interval_ms is {interval_ms}; give a number above zero, or None")
         body: Json = {"kind": kind, "settings": dict(settings), "secrets": dict(secrets or {})}
         if interval_ms is not None:
             body |= {"intervalMs": interval_ms, "deleteIfSuccessful": delete_if_successful}
+        if max_per_look is not None:
+            body["maxPerLook"] = max_per_look
         await self._ask("PUT", self._admin("adapters", name), {}, body)
 
     async def remove_adapter(self, name: str) -> Json | None:
-        """Its settings; None if there is none. What waits for an output adapter is still sent."""
+        """Returns its settings; None if there is none. Queued messages of an output adapter are
+        still sent."""
         return await self._remove("adapters", name)
 
     async def pull(self, name: str) -> None:
-        """Have an input adapter look for messages now."""
+        """Makes an input adapter poll for messages now."""
         await self._ask("POST", self._admin("adapters", name, "pull"))
 
     # -- callbacks ------------------------------------------------------------------------------
 
     async def register_callback(self, name: str, url: str, *roles: str) -> str:
-        """Messages without a receiver, and reports to senders that are no peers, are posted to
+        """Messages without a receiver, and reports to senders that are not peers, are posted to
         `url`. `roles`: `notify`, `peerInfo`, `collectiveInfo`, `peerAuth`."""
         body = {"url": url, "roles": list(roles) or ["notify"]}
         await self._ask("PUT", self._admin("callbacks", name), {}, body)
         return name
 
     async def add_message_info(self, type: str, subtype: str, **more: Any) -> None:
-        """Say what messages of this type and subtype mean; replaces what was said before. `more`:
+        """Describes messages of this type and subtype, replacing an earlier description. `more`:
         `purpose`, `valid_answer`, `valid_answer_types`, `related_messages`. Raises `BadRequest`."""
         fields = {wire_name(name): value for name, value in more.items()}
         body = {"type": type, "subtype": subtype, **fields}
         await self._ask("PUT", self._admin("message-info", f"{type}.{subtype}"), {}, body)
 
     async def message_info(self, type: str = "", subtype: str = "", id: str = "") -> Json | None:
-        """What messages of this type and subtype mean, or the message with this id; None where
-        nobody said."""
+        """The description of messages with this type and subtype, or of the message with this id;
+        None if there is none."""
         query = {"type": type, "subtype": subtype, "id": id}
         given = {name: text for name, text in query.items() if text}
         return await self._find("message-info-about", **given)
@@ -294,7 +306,7 @@ class People:
     def _exchange(
         self, method: str, path: tuple[str, ...], query: Mapping[str, object], body: object
     ) -> Any:
-        """Blocks. A connection for each request."""
+        """Blocking. Opens a connection for each request."""
         parts = self._parts
         target = f"{parts.path.rstrip('/')}/v1/" + "/".join(quote(each, safe="") for each in path)
         target += f"?{urlencode(query)}" if query else ""

@@ -1,4 +1,4 @@
-"""How a client proves who it is: a token, or credentials for the hub's auth provider."""
+"""A client's authentication: a token, or credentials for the hub's auth provider."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Proof:
-    """Token or credentials of the application: a value, or a function that makes a new one each
+    """Token or credentials of the application: a value, or a function that returns a new one each
     time."""
 
     def __init__(self, token: Token | None = None, credentials: Credentials | None = None) -> None:
@@ -34,11 +34,11 @@ class Proof:
 
     @property
     def renewable(self) -> bool:
-        """A refused proof may be replaced by a better one."""
+        """Whether a function could return a new one after a refusal."""
         return callable(self._token) or callable(self._credentials)
 
     async def token(self) -> str | None:
-        """The token, where that is how to prove it."""
+        """The token, if the client authenticates with one."""
         return None if self._token is None else await _value(self._token)
 
     async def request(self) -> Authenticate:
@@ -52,7 +52,7 @@ class Proof:
 
 
 async def _value(given: T | Callable[[], T | Awaitable[T]]) -> T:
-    """Raises `AuthProviderFailed` where the application's function fails."""
+    """Raises `AuthProviderFailed` if the application's function fails."""
     if not callable(given):
         return given
     try:

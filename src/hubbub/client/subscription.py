@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator, Iterable
 from typing import Literal, Protocol
 
-from hubbub.client.connection.tracker import PatternTracker, Tracker, Verdict
 from hubbub.client.errors import ClientClosed, MessagesLost
 from hubbub.client.events import (
     Gap,
@@ -21,10 +20,11 @@ from hubbub.client.events import (
     Told,
 )
 from hubbub.client.messages import Message, from_delivery
+from hubbub.client.tracker import PatternTracker, Tracker, Verdict
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.notices import (
     ChannelReset,
-    Delivery,
+    MessageDelivery,
     SubscribedChannel,
     SubscribedPattern,
 )
@@ -35,23 +35,23 @@ OnGap = Literal["mark", "raise"]
 
 
 class SubscriptionOwner(Protocol):
-    """The client, as its subscriptions see it."""
+    """The client, as seen by its subscriptions."""
 
     def recover(self, tracker: Tracker) -> None:
-        """Ask the hub to go on from the tracker's position."""
+        """Asks the hub to continue from the tracker's position."""
 
     def emit(self, gap: Gap) -> None: ...
     async def end(self, subscription: Subscription) -> None: ...
 
 
 class Subscription:
-    """Made by `Client.subscribe`. Iterate over it for messages, or over `events()` for messages,
+    """Created by `Client.subscribe`. Iterate over it for messages, or over `events()` for messages,
     gaps, joins, leaves and occupancy.
 
     Awaiting it, or entering it with `async with`, waits until the hub confirmed. Its queue is
-    bounded: when the application is slower than the channels, the subscription leaves the live
-    stream and fetches the rest from history when there is room again. What history no longer has
-    is a `Gap`.
+    bounded: if the application is slower than the channels, the subscription leaves the live stream
+    and fetches the rest from history when there is room again. Messages that are no longer in
+    history become a `Gap`.
     """
 
     def __init__(
@@ -66,33 +66,33 @@ class Subscription:
         self._news: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self._behind: set[str] = set()
-        """Channels whose messages did not fit any more."""
+        """Channels whose messages did not fit into the queue."""
         self._unplaced: set[str] = set()
-        """Those of them where messages without a serial passed, which no history has."""
+        """Those channels that lost messages without a serial, which are not in history."""
         self._ended = False
         self._error: HubbubError | None = None
         self._confirmed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._unconfirmed = set(self._trackers)
         self.members: dict[str, dict[str, Member]] = {}
-        """Who is present in each channel, by session id, as far as its rules tell."""
+        """Present sessions by channel and session id, if the channel's rules publish them."""
         self.occupancy: dict[str, int] = {}
-        """How many follow each channel, as far as its rules tell."""
+        """The number of subscribers by channel, if the channel's rules publish it."""
         self.notifications: dict[str, NotificationState] = {}
-        """Notification channels in numbers."""
+        """Counters of notification channels."""
         self.dropped = 0
-        """Events that are no messages, and for which there was no room."""
+        """Events other than messages that did not fit into the queue."""
 
     # -- for the application --------------------------------------------------------------------
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """Those that were asked for, patterns among them, and those that match."""
+        """The requested channels, including patterns, and the channels that match."""
         return tuple(self._trackers)
 
     @property
     def positions(self) -> dict[str, tuple[str, int]]:
-        """Epoch and serial of the last message received of each channel: give them to
-        `subscribe` to go on there another day."""
+        """Epoch and serial of the last message received from each channel: pass them to `subscribe`
+        to continue there later."""
         return {
             channel: (tracker.epoch, tracker.serial)
             for channel, tracker in self._trackers.items()
@@ -113,7 +113,7 @@ class Subscription:
         await self.unsubscribe()
 
     async def unsubscribe(self) -> None:
-        """End it. What is in the queue can still be read."""
+        """Ends the subscription. Queued messages can still be read."""
         await self._owner.end(self)
 
     def __aiter__(self) -> Subscription:
@@ -130,7 +130,7 @@ class Subscription:
             await self._wait()
 
     async def events(self) -> AsyncIterator[Message | ChannelEvent]:
-        """Messages and whatever else happens in the channels, in order."""
+        """Messages and all other events of the channels, in order."""
         while True:
             while self._queue:
                 yield self._take()
@@ -140,8 +140,7 @@ class Subscription:
                 return
 
     async def batch(self) -> list[Message]:
-        """All messages that are there, at least one: for those who work in bulk. Empty at the
-        end."""
+        """All queued messages, at least one, for bulk processing. Empty at the end."""
         try:
             found = [await anext(self)]
         except StopAsyncIteration:
@@ -162,7 +161,7 @@ class Subscription:
         return item
 
     async def _wait(self) -> None:
-        """Until there is something in the queue."""
+        """Waits until the queue contains something."""
         if self._ended:
             if self._error is not None:
                 error, self._error = self._error, None
@@ -180,11 +179,11 @@ class Subscription:
 
     @property
     def _full(self) -> bool:
-        """No more room, and not given up on yet."""
+        """Whether the queue is full and the subscription is still live."""
         return len(self._queue) >= self._limit and not self._behind and not self._ended
 
     async def _wait_for_room(self, seconds: float) -> None:
-        """Wait until the application has taken half of the queue, or for so long."""
+        """Waits until the application has taken half of the queue, or for `seconds`."""
         if self._room is None:
             self._room = asyncio.get_running_loop().create_future()
         await asyncio.wait([self._room], timeout=seconds)
@@ -206,7 +205,7 @@ class Subscription:
         for channel in behind:
             self._owner.recover(self._trackers[channel])
 
-    def _deliver(self, delivery: Delivery) -> None:
+    def _deliver(self, delivery: MessageDelivery) -> None:
         tracker = self._trackers[delivery.message.channel]
         if self._behind and tracker.channel in self._behind:
             if delivery.message.serial == 0:
@@ -223,7 +222,7 @@ class Subscription:
             self._note(tracker.skip(delivery))
             self._put_message(delivery)
 
-    def _put_message(self, delivery: Delivery) -> None:
+    def _put_message(self, delivery: MessageDelivery) -> None:
         message = from_delivery(delivery)
         if self._gap is not None:
             message.gap, self._gap = self._gap, None
@@ -253,19 +252,19 @@ class Subscription:
         return None
 
     def _match(self, channel: str) -> bool:
-        """Follow a channel if a pattern matches it."""
+        """Follows a channel if a pattern matches it."""
         pattern = self._pattern_of(channel)
         if pattern is not None:
             self._trackers[channel] = Tracker(channel, pattern=pattern)
         return pattern is not None
 
     def _matched(self, channel: str) -> bool:
-        """Whether the channel is followed since a pattern matches it."""
+        """Whether the channel is followed because a pattern matches it."""
         tracker = self._trackers.get(channel)
         return tracker is not None and tracker.pattern is not None
 
     def _forget(self, channel: str) -> None:
-        """A channel that matched has gone."""
+        """A matching channel was deleted."""
         del self._trackers[channel]
         self._behind.discard(channel)
         self._unplaced.discard(channel)
@@ -273,7 +272,7 @@ class Subscription:
         self.occupancy.pop(channel, None)
 
     def _leave_out(self, channel: str, error: HubbubError) -> None:
-        """The hub does not let this channel be followed although it matches."""
+        """The hub refuses access to this channel although it matches."""
         self._note(Gap(channel, error.message))
 
     def _reset(self, notice: ChannelReset) -> None:
@@ -301,7 +300,7 @@ class Subscription:
         members.update({member.session_id: member for member in event.members})
 
     def _finish(self, error: HubbubError | None) -> None:
-        """No more messages will come."""
+        """No more messages will arrive."""
         if self._ended:
             return
         self._ended = True

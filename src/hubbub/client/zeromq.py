@@ -1,21 +1,21 @@
-"""Topics over ZeroMQ: a REQ socket that asks again when there is no answer.
+"""Topics over ZeroMQ: a REQ socket with retries.
 
-Needs pyzmq (the extra `zeromq`). A request without an answer is sent again on a new
-socket, since a REQ socket that waits can send nothing else. Puts are numbered, so that one which is
-sent twice is stored once.
+Needs pyzmq (the extra `zeromq`). A request without a response is sent again on a new socket, since
+a waiting REQ socket cannot send. Puts are numbered, so that repeats are stored once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
 from hubbub.client.errors import Unreachable
 from hubbub.client.messages import Receipt, TopicMessage, encode_data
+from hubbub.client.numbering import NumberedPuts
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 from hubbub.protocols.checks import error_from_wire
@@ -32,9 +32,9 @@ _FRAMES_OF_AN_ARTICLE = 4
 
 
 class ZeroMqTopics:
-    """A client of one hub; use it with `async with`. One request at a time: those that come
-    meanwhile wait. `timeout_seconds` is how long an answer may take before the request is sent
-    again, `tries` how often it is sent at most; then `Unreachable` is raised."""
+    """A client of one hub; use it with `async with`. One request is in flight at a time; others
+    wait. A request without a response within `timeout_seconds` is repeated, at most `tries` times
+    if given; then `Unreachable` is raised."""
 
     def __init__(
         self,
@@ -43,14 +43,13 @@ class ZeroMqTopics:
         hub: str = "demo",
         token: str | None = None,
         timeout_seconds: float = TIMEOUT_SECONDS,
-        tries: int = 3,
+        tries: int | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._credential = hub if token is None else f"{hub} {token}"
         self._timeout_seconds = timeout_seconds
         self._tries = tries
-        self._producer = f"zeromq-{uuid4().hex}"
-        self._sequences: dict[str, int] = {}
+        self._producers: dict[str, NumberedPuts] = {}
         self._turn = asyncio.Lock()
         self._context: zmq.asyncio.Context | None = None
         self._socket: zmq.asyncio.Socket | None = None
@@ -72,16 +71,16 @@ class ZeroMqTopics:
     async def put(
         self, topic: str, data: object, event: str = "", *, content_type: str | None = None
     ) -> Receipt:
-        """Answers when the message is on disk. It is stored once, however often it is sent."""
+        """Returns when the message is on disk. It is stored once, however often it is sent; after
+        an error or a cancellation it may have been stored."""
         payload, kind = encode_data(data, content_type)
+        producer = self._producers.setdefault(topic, NumberedPuts())
         async with self._turn:
-            sequence = self._sequences.get(topic, 0) + 1
-            options = {"producer": self._producer, "sequence": sequence, "contentType": kind}
-            if event:
-                options["event"] = event
-            # A put that was refused uses up no sequence.
-            _, serial, info = await self._ask("PutReply", "put", topic, payload, options)
-            self._sequences[topic] = sequence
+            with producer.next() as stamp:
+                options = {"producer": stamp.id, "sequence": stamp.sequence, "contentType": kind}
+                if event:
+                    options["event"] = event
+                _, serial, info = await self._ask("PutReply", "put", topic, payload, options)
         said = _without_note(info)
         return Receipt(said.get("msgID", ""), int(serial or 0), said["duplicate"])
 
@@ -93,7 +92,7 @@ class ZeroMqTopics:
         start: Literal["new", "first"] | int = "new",
         **options: Any,
     ) -> dict[str, Any]:
-        """Where the durable subscription stands, by the names of the protocol."""
+        """The state of the durable subscription, with the protocol's names."""
         given = {"subscription": name, "start": start, **options}
         async with self._turn:
             frames = await self._ask("SUBSCRIBED", "subscribe", topic, given)
@@ -112,7 +111,7 @@ class ZeroMqTopics:
         wait_seconds: float = 0.0,
         consumer: str = "",
     ) -> list[TopicMessage]:
-        """The next messages that are not acknowledged; they stay the next ones until they are."""
+        """The next unacknowledged messages; they are returned again until they are acknowledged."""
         options: dict[str, Any] = {"subscription": name, "limit": limit, "wait": wait_seconds}
         options["consumer"] = consumer
         async with self._turn:
@@ -131,7 +130,7 @@ class ZeroMqTopics:
         up_to: int | None = None,
         consumer: str = "",
     ) -> int:
-        """Answers the serial up to which everything is done."""
+        """Returns the serial up to which everything is acknowledged."""
         options = {"subscription": name, "upTo": up_to is not None, "consumer": consumer}
         told = ",".join(map(str, serials)) if up_to is None else str(up_to)
         async with self._turn:
@@ -139,8 +138,8 @@ class ZeroMqTopics:
         return int(frames[1])
 
     async def shutdown(self) -> None:
-        """Ends the server, for an administrator of all hubs. The token is sent without the name of
-        a hub."""
+        """Stops the server; only for administrators of all hubs. The token is sent without the name
+        of a hub."""
         async with self._turn:
             credential, self._credential = self._credential, self._credential.rpartition(" ")[2]
             try:
@@ -159,7 +158,7 @@ class ZeroMqTopics:
         empty: str | None = None,
         wait: float = 0.0,
     ) -> list[bytes]:
-        """The frames behind the name of the answer. Raises `HubbubError`."""
+        """The frames after the response's name. Raises `HubbubError`."""
         frames = [command.encode(), self._credential.encode()]
         if topic is not None:
             frames.append(topic.encode())
@@ -170,7 +169,8 @@ class ZeroMqTopics:
         return rest
 
     async def _exchange(self, frames: list[bytes], seconds: float) -> list[bytes]:
-        for left in reversed(range(self._tries)):
+        tries = self._tries
+        for sent in itertools.count(1):
             socket = self._connected()
             try:
                 async with asyncio.timeout(seconds):
@@ -179,18 +179,15 @@ class ZeroMqTopics:
                     return answer
             except TimeoutError:
                 self._drop()
-                if left:
-                    logger.warning(
-                        "nothing answers at %s within %g s; sending it again",
-                        self._endpoint,
-                        seconds,
-                    )
+                if sent == tries:
+                    break
+                logger.warning(
+                    "nothing answers at %s within %g s; sending it again", self._endpoint, seconds
+                )
             except BaseException:
                 self._drop()  # an answer that still comes is for nobody
                 raise
-        raise Unreachable(
-            f"{self._endpoint} did not answer {self._tries} times within {seconds:g} s"
-        )
+        raise Unreachable(f"{self._endpoint} did not answer {tries} times within {seconds:g} s")
 
     def _connected(self) -> zmq.asyncio.Socket:
         import zmq
@@ -210,7 +207,7 @@ class ZeroMqTopics:
 
 
 def _without_note(info: bytes) -> dict[str, Any]:
-    """What the hub says; its remark for people goes to the log."""
+    """Parses the hub's information; its human-readable note is logged."""
     said: dict[str, Any] = json.loads(info)
     note = said.pop("note", None)
     if note is not None:

@@ -1,8 +1,7 @@
-"""The way from the owner of channels to the nodes that follow them.
+"""Sends events from the owner of channels to the nodes that follow them.
 
-Messages and heads are sent once, since receivers find out what they miss; joins, leaves and counts
-are sent like requests, since nobody would.
-"""
+Messages and heads are sent once, since receivers detect what they miss; joins, leaves and counts
+are sent like requests, since nothing else would reveal their loss."""
 
 from __future__ import annotations
 
@@ -11,24 +10,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Feed, Head, Heads
+from hubbub.cluster.datagrams import FeedDatagram, Head, Heads
 from hubbub.cluster.sending import Requests
 from hubbub.cluster.service import Service
 from hubbub.cluster.transport import Transport
+from hubbub.domain.asking import FeedEvent, NodeLane
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS, partition_of
-from hubbub.ports.bus import DocumentChanged, FeedEvent, HeadAnnounced, MessagePublished
+from hubbub.ports.bus import HeadAnnounced
 
-HUB_LANE = -1
-"""The lane of what concerns a whole hub; those of calls to owners are numbered like the
-partitions."""
 TELL_LANES = PARTITIONS
-"""The first of the lanes from owners to nodes."""
+"""The first of the lanes from owners to nodes; lanes of calls to owners have the numbers of the
+partitions."""
 HEADS_AT_ONCE = 500
 
 
 class Emitter:
-    """Of one node. `nodes` are all members."""
+    """Sends the events of one node. `nodes` are all members."""
 
     def __init__(
         self,
@@ -37,7 +35,9 @@ class Emitter:
         transport: Transport,
         requests: Requests,
         nodes: Callable[[], Sequence[str]],
+        service: Service,
     ) -> None:
+        self._service = service
         self._node = node
         self._incarnation = incarnation
         self._transport = transport
@@ -46,18 +46,17 @@ class Emitter:
         self._events = 0
         self._heads: dict[str, list[Head]] = {}
         self.closed = False
-        self.service: Service
 
     def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:
         for node in nodes:
             if node == self._node:
-                self.service.sink.receive(hub, channel, event)
+                self._service.sink.receive(hub, channel, event)
         others = [node for node in nodes if node != self._node]
         if not others:
             return
-        if isinstance(event, MessagePublished | DocumentChanged):
+        if event.missed_shows:
             self._events += 1
-            feed = Feed(self._node, self._incarnation, self._events, hub, channel, event)
+            feed = FeedDatagram(self._node, self._incarnation, self._events, hub, channel, event)
             data = datagrams.encode(feed)
             for node in others:
                 self._transport.send(node, data)
@@ -71,7 +70,7 @@ class Emitter:
                 self._tell(node, partition, datagrams.Tell(hub, channel, event))
 
     def _announce(self, node: str, head: Head) -> None:
-        """Together with all others of this turn of the loop: there can be many thousands."""
+        """Batched with all others of this turn of the event loop: there may be many thousands."""
         if not self._heads:
             asyncio.get_running_loop().call_soon(self._announce_now)
         self._heads.setdefault(node, []).append(head)
@@ -84,16 +83,16 @@ class Emitter:
                 data = datagrams.encode(Heads(self._node, self._incarnation, part))
                 self._transport.send(node, data)
 
-    def _tell(self, node: str, partition: int, call: datagrams.Tell) -> None:
-        """If it is given up, the node asks again how everything stands."""
+    def _tell(self, node: str, partition: int, call: datagrams.Tell[FeedEvent]) -> None:
+        """If the event is given up, the receiving node requests the whole state."""
 
         def conclude(value: Any, error: HubbubError | None) -> None:
             if error is not None and not self.closed and node in self._nodes():
                 renew = datagrams.Renew((partition,))
-                self._requests.send(node, HUB_LANE, renew, None, ignore)
+                self._requests.send(node, NodeLane.HUB, renew, None, ignore)
 
         self._requests.send(node, TELL_LANES + partition, call, None, conclude)
 
 
 def ignore(value: Any, error: HubbubError | None) -> None:
-    """Nobody waits for the answer."""
+    """A reply that nobody waits for."""

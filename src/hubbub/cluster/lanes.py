@@ -1,10 +1,9 @@
-"""Lanes: numbered requests from one node to another, taken up once and in order.
+"""Lanes: numbered requests from one node to another, processed once and in order.
 
-A lane has one sending and one receiving end. The sender numbers its requests and sends each again
-until it is answered or given up; the receiver takes them up by number, keeps its answers until the
-sender has them, and so never takes one up twice. The sender's floor rides on every request: what is
-below it needs no answer any more, and where the sender gave something up, nobody waits for it.
-"""
+A lane has a sending and a receiving end. The sender numbers its requests and repeats each until it
+is answered or given up. The receiver processes them by number and keeps its responses until the
+sender has them, and so processes none twice. Every request carries the sender's floor: requests
+below it need no response, and the receiver does not wait for those that the sender gave up."""
 
 from __future__ import annotations
 
@@ -17,14 +16,15 @@ from hubbub.cluster.datagrams import Call
 from hubbub.domain.errors import HubbubError
 
 WINDOW = 1024
-"""Requests of a lane that may be under way at once; it bounds what the receiver keeps."""
+"""Maximum number of requests in progress per lane, which bounds the stored responses."""
+
 
 Conclude = Callable[[Any, HubbubError | None], None]
-"""Takes the decoded answer, or the error. Called exactly once."""
+"""Receives the decoded response, or the error. Called exactly once."""
 
 
 def awaited() -> tuple[asyncio.Future[Any], Conclude]:
-    """A future for an answer, and what to call with it."""
+    """A future for a response, and the callback that completes it."""
     answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def conclude(value: Any, error: HubbubError | None) -> None:
@@ -39,7 +39,7 @@ def awaited() -> tuple[asyncio.Future[Any], Conclude]:
 
 
 class Pending:
-    """A request that has no answer yet."""
+    """A request without a response."""
 
     __slots__ = (
         "call",
@@ -66,19 +66,19 @@ class Pending:
         self.deadline = deadline
         self.number = 0
         self.since = 0
-        """The lane's floor when it was sent for the first time."""
+        """The lane's floor when the request was first sent."""
         self.delay = 0.0
         self.due_at = 0.0
-        """When it is looked after next."""
+        """When it is checked next."""
         self.sent = False
-        """Whether it went to an incarnation that would take it up."""
+        """Whether it was sent to a known incarnation."""
         self.sent_at: float | None = None
-        """When it was sent, if it was so once: else nobody knows which of them was answered."""
+        """The time of sending, if it was sent once; otherwise the round trip is unknown."""
         self.timer: asyncio.TimerHandle | None = None
 
 
 class SendingLane:
-    """The sending end: what is under way, in order, and what waits for a place."""
+    """The sending end: requests in progress, in order, and those that wait for the window."""
 
     __slots__ = ("_next", "id", "node", "under_way", "waiting")
 
@@ -97,7 +97,7 @@ class SendingLane:
         self.waiting.append(pending)
 
     def start(self) -> Iterator[Pending]:
-        """Give numbers to those that there is room for."""
+        """Numbers and returns the requests for which the window has room."""
         while self.waiting and self._next - self.floor < WINDOW:
             pending = self.waiting.popleft()
             pending.number = self._next
@@ -114,7 +114,7 @@ class SendingLane:
 
 
 class ReceivingLane:
-    """The receiving end: the number that must come next, and the answers so far."""
+    """The receiving end: the next expected number, and the stored responses."""
 
     __slots__ = ("_answers", "_early", "_expected", "refused")
 
@@ -123,14 +123,14 @@ class ReceivingLane:
         self._early: dict[int, tuple[Call, int]] = {}
         self._answers: dict[int, bytes] = {}
         self.refused = 0
-        """The last number that was refused since the channel is elsewhere. What its sender sent
-        before it knew must be refused too, or it would overtake."""
+        """The last number refused because another node owns the channel. Requests sent before the
+        sender learned that must be refused as well, to keep the order."""
 
     def take(
         self, number: int, floor: int, call: Call, since: int = 0
     ) -> list[tuple[int, Call, int]]:
-        """A request has come, perhaps again. Answers those whose turn it is now, each with its
-        number and what the floor was when it was made."""
+        """Accepts a request, perhaps a repeated one. Returns the requests whose turn it is, each
+        with its number and its `since`."""
         if floor > self._expected:
             self._expected = floor
             self._early = {n: early for n, early in self._early.items() if n >= floor}
@@ -148,5 +148,5 @@ class ReceivingLane:
         self._answers[number] = data
 
     def answer_to(self, number: int) -> bytes | None:
-        """What was answered before, for a request that comes again."""
+        """The stored response for a repeated request."""
         return self._answers.get(number)

@@ -1,11 +1,10 @@
-"""Leases: which nodes reach the database, though they may not be heard on the bus.
+"""Leases: show which nodes reach the database even if they are not heard on the bus.
 
-Each core node raises a number of its own in the store. One whose number has not moved for a while
-is dead, or cut off from the database, so that it cannot write. With that, a node decides whether it
-may take partitions over from others that it does not hear: it may where those it hears are the
-majority of all who live. Else it might be the one that is cut off, and would take from living
-owners what they take back at once, and so on.
-"""
+Each core node increments a counter of its own in the store. A node whose counter does not change
+for a while is dead, or cut off from the database, so that it cannot write. A node may take
+partitions over from nodes that it does not hear only if it hears the majority of all live nodes.
+Otherwise it may be the one that is cut off, and would take partitions from live owners, which take
+them back, and so on."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ LAPSE_SECONDS = 2.0
 
 
 class Leases:
-    """One node's view. `run` goes on while the node is a member."""
+    """One node's view. `run` continues while the node is a member."""
 
     def __init__(
         self,
@@ -51,7 +50,7 @@ class Leases:
                 failing = False
             except HubbubError as error:
                 if not failing:
-                    logger.warning("the database does not hear this node: %s", error.message)
+                    logger.warning("this node cannot renew its lease in the database: %s", error)
                 failing = True
             await asyncio.sleep(BEAT_SECONDS)
 
@@ -68,12 +67,13 @@ class Leases:
             del self._beats[node]
 
     def gone(self, node: str) -> None:
-        """It is known that the node has no connection to the bus: it will not take anything over,
-        and what it writes is refused once somebody else does."""
+        """The node reported that it lost its connection to the bus: it takes nothing over, and its
+        writes are refused once another node takes over."""
         self._gone.add(node)
 
     async def may_take(self) -> bool:
-        """Raises `StoreUnavailable`."""
+        """Whether this node may take over from nodes that it does not hear. Raises
+        `StoreUnavailable`."""
         if self._is_deaf():
             return False
         await self.beat()
@@ -85,12 +85,12 @@ class Leases:
             self._waiting_for = unheard
             names = ", ".join(sorted(unheard))
             logger.warning(
-                "waiting to take partitions over: %s may live, and cannot be heard", names
+                "waiting to take partitions over: %s may be alive, but cannot be heard", names
             )
         return False
 
     def _unheard(self) -> frozenset[str]:
-        """Who lives as far as the database knows, and is not heard."""
+        """Nodes that the database shows as live and that are not heard."""
         now = self._monotonic()
         heard = set(self._membership.nodes)
         return frozenset(

@@ -1,130 +1,70 @@
-"""The bus of a node that is alone: every request is a direct call to the owner in this process."""
+"""The bus of a single node: every request is a direct call to the owner in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
-from hubbub.domain.commands.routed import RoutedCommand, RoutedMessage, RoutedResult
-from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
+from hubbub.domain.asking import Announcement, FeedEvent, NodeRequest, OwnerRequest, Sent
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.history import HistoryQuery
-from hubbub.domain.messages import Message
-from hubbub.domain.notices import HistoryPage, Member
-from hubbub.domain.notifications import NotificationAnswer, NotificationRequest
-from hubbub.domain.threads import ThreadsFound, ThreadsQuery
-from hubbub.domain.topics import TopicAnswer, TopicRequest
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.ports.bus import (
-    Attachment,
-    CommandReceiver,
-    FeedEvent,
-    FeedSink,
-    Following,
-    Matches,
-    PublishReply,
-    Replies,
-    Watch,
-)
+from hubbub.engine.rooms import NodeRequests
+from hubbub.ports.bus import Answers, Attachment, FeedSink, FollowedState, PublishReply, Statement
+from hubbub.tasks import TaskSet
+
+_A = TypeVar("_A")
 
 NODE = "local"
 
 
 class LocalBus:
-    """Connects one node with one owner. `connect` closes the circle after both exist."""
+    """Connects one node with one owner. `connect` is called after both exist."""
 
     alone = True
 
     def __init__(self) -> None:
         self._owner: ChannelOwner
         self._sink: FeedSink
+        self._requests: NodeRequests
+        self._tasks = TaskSet()
 
-    def connect(self, owner: ChannelOwner, sink: FeedSink) -> None:
+    def connect(
+        self,
+        owner: ChannelOwner,
+        sink: FeedSink,
+        requests: NodeRequests,
+        events: Iterable[type[FeedEvent]] = (),
+    ) -> None:
+        """See `RemoteBus.connect`; events need no encoding here."""
         self._owner = owner
         self._sink = sink
-        # Saves a call per request.
-        self.publish = owner.publish  # type: ignore[method-assign]
-        self.topic = owner.topic  # type: ignore[method-assign]
+        self._requests = requests
 
     def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:
-        """The owner's way to the nodes."""
+        """Sends an event from the owner to the node."""
         self._sink.receive(hub, channel, event)
 
-    def publish(self, message: Message, reply: PublishReply | None) -> None:
-        self._owner.publish(message, reply)
+    def fenced(self, partition: int) -> None:
+        """Does nothing: there is no other node."""
 
-    async def attach(self, hub: str, channel: str) -> Attachment:
-        return await self._owner.attach(NODE, hub, channel)
+    def publish(self, sent: Sent, reply: PublishReply | None) -> None:
+        self._owner.publish(sent, reply)
 
-    async def follow(self, followings: Sequence[Following]) -> list[Attachment | HubbubError]:
+    def ask(self, request: OwnerRequest[_A], /) -> Coroutine[Any, Any, _A]:
+        return self._owner.ask(NODE, request)
+
+    def tell(self, statement: Statement) -> None:
+        self._owner.tell(NODE, statement)
+
+    async def follow(self, followings: Sequence[FollowedState]) -> list[Attachment | HubbubError]:
         return await self._owner.follow(NODE, followings)
 
-    def detach(self, hub: str, channel: str) -> None:
-        self._owner.detach(NODE, hub, channel)
+    async def ask_all(self, request: NodeRequest[_A], /) -> Answers[_A]:
+        return Answers({NODE: await self._requests.answer(NODE, request)}, {})
 
-    async def watch(self, watch: Watch) -> Matches:
-        return await self._owner.watch(NODE, watch)
+    async def broadcast(self, announcement: Announcement, /) -> None:
+        await self._requests.answer(NODE, announcement)
 
-    def join(self, hub: str, channel: str, members: Sequence[Member]) -> None:
-        self._owner.join(NODE, hub, channel, members)
-
-    def leave(self, hub: str, channel: str, session_ids: Sequence[str]) -> None:
-        self._owner.leave(NODE, hub, channel, session_ids)
-
-    def occupy(self, hub: str, channel: str, count: int) -> None:
-        self._owner.occupy(NODE, hub, channel, count)
-
-    async def members(self, hub: str, channel: str) -> tuple[Member, ...]:
-        return await self._owner.members(hub, channel)
-
-    async def occupancy(self, hub: str, channel: str) -> int:
-        return await self._owner.occupancy(hub, channel)
-
-    async def history(self, query: HistoryQuery) -> HistoryPage:
-        return await self._owner.history(query)
-
-    async def threads(self, query: ThreadsQuery) -> ThreadsFound:
-        return await self._owner.threads(query)
-
-    async def document(self, query: DocumentQuery) -> DocumentAnswer:
-        return await self._owner.document(query)
-
-    async def topic(self, request: TopicRequest) -> TopicAnswer:
-        return await self._owner.topic(request)
-
-    async def notification(self, request: NotificationRequest) -> NotificationAnswer:
-        return await self._owner.notification(request)
-
-    def announce_session(self, hub: str, session_id: str, kept: Sequence[str]) -> None:
-        """There is nobody to tell."""
-
-    async def ask_others(self, question: bytes) -> Replies:
-        return Replies()
-
-    def answer_with(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
-        """There is nobody who asks."""
-
-    def receive_commands(self, receiver: CommandReceiver) -> None:
-        """There is no other node."""
-
-    async def route_command(self, routed: RoutedCommand) -> int:
-        return 0
-
-    def return_result(self, node: str, routed: RoutedResult) -> None:
-        """There is no other node."""
-
-    async def route_message(self, routed: RoutedMessage) -> None:
-        """There is no other node."""
-
-    async def announce_hub_change(self, hub: str) -> None:
-        self._owner.hub_changed(hub)
-        self._sink.hub_changed(hub)
-
-    async def announce_channel_change(self, hub: str, channel: str) -> None:
-        self._owner.channel_changed(hub, channel)
-        self._sink.channel_changed(hub, channel)
-
-    async def announce_user(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
-        await self._sink.user_follows(hub, user_id, channel, follows)
-
-    async def announce_erasure(self, hub: str, user_id: str) -> None:
-        self._owner.push.erased(hub, user_id)
+    def send(self, request: NodeRequest[None], to: str | None = None) -> None:
+        if to == NODE:
+            self._tasks.start(self._requests.answer(NODE, request))

@@ -1,8 +1,7 @@
-"""A member: has one node take part in the cluster, from the first heartbeat to the last.
+"""A cluster member: lets one node take part in the cluster, from its first heartbeat to its last.
 
-It says to everyone that it lives, hears who else does, and puts the ring that follows from it into
-effect. Everything here runs on the event loop's thread.
-"""
+It sends and receives heartbeats, and applies the ring that follows from them. Everything runs on
+the event loop's thread."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 LISTEN_SECONDS = 0.25
-"""How long a node that starts listens for others before it takes part."""
+"""How long a starting node listens for others before it takes part."""
 HAND_OVER_SECONDS = 5.0
 NEWS_SECONDS = 1.0
 
@@ -40,19 +39,19 @@ _decode = msgspec.msgpack.Decoder(Heartbeat).decode
 
 
 class Broadcast(Protocol):
-    """A way to speak to all nodes and to hear them; what is said may be lost."""
+    """Sends to and receives from all nodes; messages may be lost."""
 
     def say_to_all(self, data: bytes) -> None: ...
 
     def listen_to_all(
         self, hear: Callable[[str, bytes], None], alive: Callable[[str, str], None]
     ) -> None:
-        """Call `hear` with the name of who speaks, this node included, and what was said. Call
-        `alive` with the name and the incarnation of whom anything is heard from."""
+        """Calls `hear` with each message and its sender, this node included, and `alive` with the
+        name and incarnation of each node from which anything arrives."""
 
 
 class ClusterMember:
-    """Closes the circle between membership, ring, bus and the node."""
+    """Connects membership, ring, bus and the node."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class ClusterMember:
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         quotas: QuotaExchange | None = None,
     ) -> None:
-        """`quotas`: None: this node shares none."""
+        """`quotas` None: this node does not share quotas."""
         self._quotas = quotas
         self._next_report = 0.0
         self.membership = membership
@@ -81,27 +80,23 @@ class ClusterMember:
         self._afresh = False
         self._looking = False
         self._forgotten: dict[str, None] = {}
-        """Nodes that were lost, with all that they followed here."""
+        """Lost nodes whose followed channels were dropped here."""
         self._namesakes: set[str] = set()
         self._unheard_since: float | None = None
         self._heard_since = 0.0
         self._tasks = TaskSet()
         self._closed = False
         self.takes_part = False
-        """Whether this node was ever a part of a cluster whose channels are served."""
+        """Whether this node ever belonged to a cluster that serves channels."""
         self._progress = asyncio.Event()
-        membership.changed = self._members_changed
-        membership.lost = self._lost
-        membership.given_up = self._given_up
-        ownership.changed = self._owners_changed
-        ownership.effective = self._effective
-        ownership.regained = bus.ask_to_renew
+        membership.listen(self)
+        ownership.connect(owner, self)
 
     # -- coming and going -----------------------------------------------------------------------
 
     async def join(self) -> None:
-        """Take part: after this, the node serves what the ring gives it. Raises `Unavailable` if
-        its name is taken."""
+        """Joins the cluster; after this, the node serves its part of the ring. Raises `Unavailable`
+        if its name is taken."""
         loop = asyncio.get_running_loop()
         self._bus.muted = True
         self._broadcast.listen_to_all(self._hear, self._alive)
@@ -115,28 +110,31 @@ class ClusterMember:
                 "node a name of its own (cluster.node)"
             )
         self._bus.muted = False
-        await self._bus.learn_watches()
+        await self._owner.join()
         self.membership.state = "serving"
         self._note("taking part")
         self._say()
-        self._members_changed()
+        self.members_changed()
         await self._until(self._in_effect)
 
     async def leave(self) -> None:
-        """Have the others take over what this node owns, before it goes. Its sessions go on."""
+        """Waits until other nodes have taken over this node's partitions. Its sessions continue. A
+        node that never served owns nothing."""
+        if self.membership.state != "serving":
+            return
         self.membership.state = "leaving"
         self._say()
-        self._members_changed()
+        self.members_changed()
         await self._until(self._handed_over)
 
     def announce_pause(self, begins: bool) -> None:
-        """This process will stand still for a moment: its silence means nothing. All that it says
-        until that is over says so, since the last word counts."""
+        """Announces that this process will pause, so that its silence is excused. All heartbeats
+        until the end of the pause say so, since the last one counts."""
         self.membership.pauses = begins
         self._say()
 
     async def close(self) -> None:
-        """Say goodbye, and stop."""
+        """Sends a leave message and stops."""
         self._closed = True
         self.membership.state = "gone"
         self._say()
@@ -152,7 +150,7 @@ class ClusterMember:
                     self._progress.clear()
                     await self._progress.wait()
         except TimeoutError:
-            logger.warning("the cluster takes long to settle; going on")
+            logger.warning("the cluster has not settled yet; continuing")
 
     def _in_effect(self) -> bool:
         membership, ring = self.membership, self.ownership.ring
@@ -160,7 +158,7 @@ class ClusterMember:
         return counts and membership.ring_version == ring.version
 
     def _handed_over(self) -> bool:
-        """Whether all who own something now serve it."""
+        """Whether all new owners serve their partitions."""
         version = self.membership.ring().version
         core = [beat for beat in self.membership.beats[1:] if beat.role == "core"]
         serving = [beat for beat in core if beat.state == "serving"]
@@ -183,14 +181,14 @@ class ClusterMember:
         self._beating = loop.call_later(self._heartbeat_seconds, self._beat)
 
     def _notice_deafness(self, now: float) -> None:
-        """Who hears nothing for longer than others wait may have been given up by them, and missed
-        what they said meanwhile."""
+        """A node that received nothing for longer than the timeout of the others may have been
+        given up by them, and may have missed their messages."""
         if self.membership.is_deaf(now):
             if self._unheard_since is None:
                 self._unheard_since = now
                 self.membership.stalled = True
                 self._bus.requests.set_reach(False)
-                logger.warning("nothing is heard from the cluster, not even this node itself")
+                logger.warning("no heartbeat arrives from the cluster, not even this node's own")
             return
         if self._unheard_since is not None:
             away = now - self._unheard_since
@@ -206,14 +204,14 @@ class ClusterMember:
             self.membership.stalled = False
 
     async def _find_out_losses(self) -> None:
-        """Where nobody could be heard by anybody, nobody took anything over, and all goes on. A
-        node that gave this one up and has not taken over yet says so in its heartbeats."""
+        """If no node could hear any other, none took anything over, and all continue. A node that
+        gave this one up without having taken over says so in its heartbeats."""
         if not await self.ownership.is_untouched():
             self.membership.begin_anew()
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the cluster is out of reach right now."""
+        """Whether the cluster is unreachable now."""
         return self._unheard_since is not None
 
     def _say(self, asks: bool = False) -> None:
@@ -245,7 +243,7 @@ class ClusterMember:
         self._progress.set()
 
     def _hear_shares(self, beat: Heartbeat) -> None:
-        """Of nodes that count as members: those of others are over."""
+        """Quota shares of current members; others are dropped."""
         known = beat.node != self.membership.node and beat.node in self.membership.nodes
         if self._quotas is not None and beat.shares is not None and known:
             self._quotas.hear(beat.node, beat.shares)
@@ -260,8 +258,8 @@ class ClusterMember:
 
     # -- what follows ---------------------------------------------------------------------------
 
-    def _members_changed(self) -> None:
-        """Looked at once in a turn of the loop, however much was heard."""
+    def members_changed(self) -> None:
+        """Handled once per turn of the event loop, whatever number of heartbeats arrived."""
         if not self._looking:
             self._looking = True
             asyncio.get_running_loop().call_soon(self._look_at_ring)
@@ -288,8 +286,8 @@ class ClusterMember:
         self._progress.set()
 
     def _remind(self) -> None:
-        """A node that was lost and is heard again may never have noticed: it has to say again what
-        it follows, since that was forgotten here."""
+        """A node that was lost and is heard again may not have noticed: it must send its followed
+        channels again, since they were dropped here."""
         back = [node for node in self.membership.nodes if node in self._forgotten]
         if back:
             for node in back:
@@ -297,7 +295,7 @@ class ClusterMember:
             own = self.ownership.ring.partitions_of(self.membership.node)
             self._bus.ask_to_renew(own, back)
 
-    def _lost(self, node: str, expected: bool) -> None:
+    def node_lost(self, node: str, expected: bool) -> None:
         level = logging.INFO if expected else logging.WARNING
         self._note("a node is gone", level, node=node)
         self._bus.requests.lose(node)
@@ -308,16 +306,19 @@ class ClusterMember:
         if len(self._forgotten) > REMEMBERED_NODES:
             del self._forgotten[next(iter(self._forgotten))]
 
-    def _given_up(self) -> None:
-        logger.warning("the others have given this node up; it begins anew")
+    def given_up(self) -> None:
+        logger.warning("the other nodes have given this node up; it joins again")
         self._afresh = True
 
-    def _owners_changed(self, partitions: Collection[int]) -> None:
+    def owners_changed(self, partitions: Collection[int]) -> None:
         self._bus.owners_changed()
         if partitions:
             self._sink.owners_changed(frozenset(partitions))
 
-    def _effective(self, version: str) -> None:
+    def partitions_regained(self, partitions: Collection[int]) -> None:
+        self._bus.ask_to_renew(partitions)
+
+    def ring_effective(self, version: str) -> None:
         if version != self.membership.ring_version:
             self._note("the ring is in effect here", ring=version)
         self.membership.ring_version = version
@@ -329,6 +330,6 @@ class ClusterMember:
 
     @staticmethod
     def _note(what: str, level: int = logging.INFO, **fields: object) -> None:
-        """With a time that can be compared between the processes of one machine."""
+        """Logs with a time that is comparable between the processes of one machine."""
         fields["monotonic"] = asyncio.get_running_loop().time()
         logger.log(level, what, extra={"fields": fields}, stacklevel=2)

@@ -1,15 +1,14 @@
-"""Membership: who is in the cluster, as one node hears it. No I/O and no clock of its own.
+"""Membership: the live nodes of the cluster, as one node hears them. No I/O and no clock of its
+own.
 
-Every node says a few times a second that it lives, what it is, and whom it hears. One that is
-silent for too long, that says goodbye, or that NATS reports as disconnected, is lost, and that life
-of it is over. A node that hears that its life is over was given up: others own its channels now. It
-begins a new one, so that nobody takes it for what it was.
-"""
+Every node sends heartbeats with its state and the nodes that it hears. A node that is silent for
+too long, leaves, or is reported by NATS as disconnected, is lost, and its incarnation is closed. A
+node that learns from a heartbeat that its incarnation is closed starts a new one, since others own
+its channels now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,22 +22,22 @@ State = Literal["starting", "serving", "leaving", "gone"]
 HEARTBEAT_SECONDS = 0.1
 SILENCE_SECONDS = 0.4
 PAUSE_SECONDS = 5.0
-"""How long a node may be silent that said so before."""
+"""How long a node may be silent that announced a pause."""
 MOST_FALSE_ALARMS = 3
-"""Each doubles the time that a node gets, up to a limit."""
+"""Each false alarm doubles a node's timeout, up to this number."""
 LONGEST_SECONDS = 2.0
 FORGIVING_SECONDS = 60.0
 MOST_SILENCES_BEHIND = 5
-"""How far a node may be behind with what it hears, before it is deaf."""
+"""How many timeouts a node's receive backlog may last before the node counts as deaf."""
 REMEMBERED_LIVES = 100
 REMEMBERED_NODES = 50
 
 
 class Heartbeat(msgspec.Struct, frozen=True, tag="heartbeat"):
-    """`life` names one uninterrupted membership; `hears` has the lives that the sender hears, by
-    node, `over` those that it has given up; `ring` is the version of the ring that the sender has
-    put into effect. `asks`: the sender wants to hear from everyone now. `pauses`: it may be silent
-    for a moment. `shares`: what the sender takes of hubs' quotas; None: as it said before."""
+    """`life` identifies one uninterrupted membership; `hears` maps the nodes that the sender hears
+    to their lives, `over` those that it has given up; `ring` is the version of the ring that the
+    sender has applied. `asks`: the sender requests a heartbeat from every node. `pauses`: it may be
+    silent for a while. `shares`: the sender's use of hubs' quotas; None: unchanged."""
 
     node: str
     incarnation: str
@@ -64,16 +63,25 @@ class _Heard:
 
 
 class _FalseAlarms(NamedTuple):
-    """How many times a node was given up that lived, and when that turned out last."""
+    """How many times a node was given up although it was alive, and when this was last noticed."""
 
     times: int
     at: float
 
 
+class MembershipListener(Protocol):
+    def members_changed(self) -> None:
+        """The ring may be another one."""
+
+    def node_lost(self, node: str, expected: bool) -> None:
+        """A node is gone. `expected`: the node had said that it was leaving."""
+
+    def given_up(self) -> None:
+        """The other nodes have given this node up."""
+
+
 class Membership:
-    """One node's view. `changed` is called when the ring may be another one, `lost` with the name
-    of each node that is gone and whether it had said so, and `given_up` when the others have given
-    this node up."""
+    """One node's view of the members of the cluster."""
 
     def __init__(
         self,
@@ -93,19 +101,17 @@ class Membership:
         self.version = version
         self.silence_seconds = silence_seconds
         self.pauses = False
-        """Whether this node may be silent for a moment now."""
+        """Whether this node may be silent now."""
         self.stalled = False
-        """Whether nothing came through for a while, or only just does again: then others were
-        deaf for the same reason, and say so in heartbeats that waited on the way."""
+        """Whether nothing was received for a while, or only just is again: then other nodes were
+        deaf for the same reason, and their delayed heartbeats say so."""
         self.ring_version = ""
-        self.changed: Callable[[], None] = _nothing
-        self.lost: Callable[[str, bool], None] = _nothing_of
-        self.given_up: Callable[[], None] = _nothing
+        self._listener: MembershipListener | None = None
         self._lives = 1
         self._others: dict[str, _Heard] = {}
         self._former: dict[str, set[str]] = {}
         self._over: dict[str, str] = {}
-        """The lives that this node has given up last, by node."""
+        """The last life of each node that this node has given up."""
         self._echo_at = 0.0
         self._listens_since = 0.0
         self._false_alarms: dict[str, _FalseAlarms] = {}
@@ -116,7 +122,7 @@ class Membership:
 
     @property
     def beats(self) -> list[Heartbeat]:
-        """What the nodes said last, this one's first."""
+        """The last heartbeat of every node, this one's first."""
         return [self.beat(), *(heard.beat for heard in self._others.values())]
 
     @property
@@ -124,7 +130,7 @@ class Membership:
         return [self.node, *self._others]
 
     def beat(self, asks: bool = False) -> Heartbeat:
-        """What to say to everyone now."""
+        """The next heartbeat of this node."""
         return Heartbeat(
             self.node,
             self.incarnation,
@@ -141,7 +147,7 @@ class Membership:
         )
 
     def ring(self, *more: State) -> Ring:
-        """Of the core nodes that serve, or are in one of these states, too."""
+        """The ring of the core nodes that serve, or are in one of these states."""
         return make_ring(
             (beat.node, beat.life)
             for beat in self.beats
@@ -149,7 +155,7 @@ class Membership:
         )
 
     def lives(self) -> dict[str, str]:
-        """Of the nodes that are heard, this one included."""
+        """The lives of the nodes that are heard, including this one."""
         return {beat.node: beat.life for beat in self.beats}
 
     # -- hearing --------------------------------------------------------------------------------
@@ -164,8 +170,8 @@ class Membership:
         self._notice_own_loss(beat)
 
     def sign_of_life(self, node: str, incarnation: str, now: float) -> None:
-        """Something came from a node. Its heartbeat may be behind other things, and this node's
-        own, too."""
+        """Something arrived from a node, whose heartbeat may be queued behind it, as may this
+        node's own."""
         self._listens_since = now
         heard = self._others.get(node)
         if heard is not None and heard.beat.incarnation == incarnation:
@@ -187,11 +193,19 @@ class Membership:
             self._regret(beat.node, now)
         self._others[beat.node] = _Heard(beat, now)
         if known is None or _standing(known.beat) != _standing(beat):
-            self.changed()
+            self._changed()
+
+    def _changed(self) -> None:
+        if self._listener is not None:
+            self._listener.members_changed()
+
+    def listen(self, listener: MembershipListener) -> None:
+        """Reports changes to `listener` from now on."""
+        self._listener = listener
 
     def _regret(self, node: str, now: float) -> None:
-        """It was given up, and lives: perhaps it has too much to do. To move its channels away and
-        back gives everyone still more to do, so the next time it gets longer."""
+        """A node that was given up is alive, perhaps overloaded. Moving its channels away and back
+        adds load, so its timeout becomes longer."""
         times = min(self._alarms(node, now) + 1, MOST_FALSE_ALARMS)
         self._false_alarms.pop(node, None)
         self._false_alarms[node] = _FalseAlarms(times, now)
@@ -203,24 +217,25 @@ class Membership:
         return alarms.times if alarms and now - alarms.at < FORGIVING_SECONDS else 0
 
     def _notice_own_loss(self, beat: Heartbeat) -> None:
-        """Where both sides of a cut have given the other up, the smaller one begins anew: only a
-        majority takes over from those that it does not hear."""
+        """If both sides of a network partition have given each other up, the smaller one starts a
+        new life: only a majority takes over from nodes that it does not hear."""
         own_side = self._others.keys() - {beat.node}
         if self.life in beat.over and len(beat.hears) >= len(own_side):
             self.begin_anew()
 
     def begin_anew(self) -> None:
-        """This node was, or may have been, given up by the others. It listens to everyone again,
-        also to whom it had given up itself."""
+        """This node was, or may have been, given up by the others. It starts a new life and listens
+        to all nodes again, also to those that it had given up."""
         self._former.clear()
         self._over.clear()
         self._lives += 1
-        self.given_up()
-        self.changed()
+        if self._listener is not None:
+            self._listener.given_up()
+        self._changed()
 
     def lose(self, node: str, life: str) -> None:
-        """A node is gone. That life of it is over: should it still live, it learns so from what
-        this node says, and begins another."""
+        """The node's incarnation is closed; if it is still running, it learns that from this node's
+        next heartbeat, and starts another."""
         known = self._others.get(node)
         if known is None or known.beat.life != life:
             return
@@ -233,11 +248,12 @@ class Membership:
         self._over[node] = life
         if len(self._over) > REMEMBERED_NODES:
             del self._over[next(iter(self._over))]
-        self.lost(node, known.beat.state == "leaving")
-        self.changed()
+        if self._listener is not None:
+            self._listener.node_lost(node, known.beat.state == "leaving")
+        self._changed()
 
     def disconnected(self, node: str, incarnation: str) -> None:
-        """NATS says that this process has no connection any more."""
+        """NATS reported that this process has no connection any more."""
         known = self._others.get(node)
         if known is not None and known.beat.incarnation == incarnation:
             self.lose(node, known.beat.life)
@@ -245,19 +261,20 @@ class Membership:
     # -- time -----------------------------------------------------------------------------------
 
     def is_deaf(self, now: float) -> bool:
-        """Whether this node does not even hear itself: then the silence of others means nothing.
-        For a while it may just be behind with what it hears."""
+        """Whether this node does not receive even its own heartbeats: then the silence of others
+        means nothing. For a while it may only have a receive backlog."""
         unheard = now - self._echo_at
         if unheard < MOST_SILENCES_BEHIND * self.silence_seconds:
             unheard = min(unheard, now - self._listens_since)
         return unheard > self.silence_seconds / 2
 
     def may_be_given_up(self, now: float) -> bool:
-        """Whether this node has not heard itself for as long as others wait for it."""
+        """Whether this node has not received its own heartbeats for as long as the timeout of the
+        others."""
         return now - self._echo_at > self.silence_seconds
 
     def look(self, now: float) -> None:
-        """Called often: give up who was silent for too long."""
+        """Called often: gives up nodes that were silent for too long."""
         if self.is_deaf(now):
             return
         for node, heard in list(self._others.items()):
@@ -271,8 +288,8 @@ class Membership:
         return max(patience, self.silence_seconds)
 
     def excuse_all(self, now: float) -> None:
-        """Nothing could be heard for a while, for reasons of this node's own. What came meanwhile
-        is still to be read, its own heartbeat, too."""
+        """Nothing could be received for a while, for reasons of this node's own. What arrived
+        meanwhile is still to be read, including its own heartbeat."""
         self._listens_since = now
         for heard in self._others.values():
             heard.at = now
@@ -280,11 +297,3 @@ class Membership:
 
 def _standing(beat: Heartbeat) -> tuple[str, str, str]:
     return beat.life, beat.role, beat.state
-
-
-def _nothing() -> None:
-    pass
-
-
-def _nothing_of(node: str, expected: bool) -> None:
-    pass

@@ -16,20 +16,21 @@ from nats.aio.subscription import Subscription
 from nats.js.api import RetentionPolicy, StorageType, StreamConfig
 
 from hubbub.cluster.nats_connection import NatsConnection
-from hubbub.ports.broker import Answerer, Asked, LogUnavailable, NobodyThere, Reply
+from hubbub.ports.broker import Answerer, BrokerReply, BrokerRequest, LogUnavailable, NobodyThere
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
-MAX_UNDER_WAY = 256
-"""Requests that are answered beside each other; the next ones wait at NATS."""
+MAX_UNDER_WAY = 2048
+"""Maximum number of concurrently served requests; further ones wait at NATS. Tenants' shares are
+smaller: requests beyond them are refused at once, so that no tenant waits here for another."""
 
 _NOT_ENABLED = (10039, 10076, None)
-"""Codes of JetStream: not for this account, not on this server; None: nobody listens."""
+"""JetStream's error codes: not for this account, not on this server; None: no responder."""
 
 
 class LogOptions(msgspec.Struct, frozen=True):
-    """The stream that is made where none takes the subjects yet. 0 means no limit."""
+    """The stream that is created if none has the subjects yet. 0 means no limit."""
 
     name: str
     subjects: tuple[str, ...]
@@ -51,7 +52,7 @@ class NatsBroker:
         await self._connection.open()
 
     async def stop_serving(self) -> None:
-        """No new requests; others answer them."""
+        """Accepts no new requests; other nodes answer them."""
         served, self._served = self._served, []
         for subscription in served:
             with contextlib.suppress(OSError, nats.errors.Error):
@@ -71,22 +72,23 @@ class NatsBroker:
 
     # -- requests -------------------------------------------------------------------------------
 
-    async def request(self, subject: str, data: bytes, seconds: float) -> Reply:
+    async def request(self, subject: str, data: bytes, seconds: float) -> BrokerReply:
         self._check_connected()
         if len(data) > self.max_bytes:
             raise NobodyThere(f"NATS takes at most {self.max_bytes} bytes")
         try:
             answer = await self._connection.client.request(subject, data, timeout=seconds)
         except nats.errors.NoRespondersError:
-            raise NobodyThere(f"nobody listens on {subject}") from None
+            raise NobodyThere("nobody listens on its subject") from None
         except nats.errors.TimeoutError:
             raise TimeoutError from None
         except (OSError, nats.errors.Error) as error:
-            raise NobodyThere(f"NATS is away: {error}") from None
-        return Reply(answer.data, answer.headers or {})
+            logger.warning("a request on %s failed: %s", subject, error)
+            raise NobodyThere("NATS is away") from None
+        return BrokerReply(answer.data, answer.headers or {})
 
     def _check_connected(self) -> None:
-        """What is sent while there is no connection would wait for one and only then fail."""
+        """Fails at once without a connection, instead of waiting for one and then failing."""
         if not self._connection.connected:
             raise NobodyThere("NATS is away")
 
@@ -103,7 +105,7 @@ class NatsBroker:
         if not message.reply:
             return
         try:
-            reply = await answer(Asked(message.subject, message.data))
+            reply = await answer(BrokerRequest(message.subject, message.data))
             headers = dict(reply.headers) or None
             client = self._connection.client
             await client.publish(message.reply, reply.data, headers=headers)
@@ -115,14 +117,14 @@ class NatsBroker:
     # -- the log --------------------------------------------------------------------------------
 
     async def has_log(self) -> bool:
-        """Whether JetStream is there for this account. One that does not say so right now counts
-        as there: it may have no leader yet."""
+        """Whether JetStream is available for this account. Temporary errors count as available:
+        there may be no leader yet."""
         try:
             await self._connection.client.jetstream().account_info()
         except nats.js.errors.APIError as error:
             return error.err_code not in _NOT_ENABLED
         except (OSError, nats.errors.Error) as error:
-            logger.warning("JetStream did not say whether it is there: %s", error)
+            logger.warning("JetStream did not report whether it is available: %s", error)
         return True
 
     async def append(self, subject: str, data: bytes, entry_id: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The connection to NATS: made with the configured credentials, and made again without end."""
+"""The connection to NATS: authenticates, and reconnects without limit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 RECONNECT_SECONDS = 0.1
 PING_SECONDS = 2
 UNANSWERED_PINGS = 2
-"""After so many a connection is given up where another server may be reached instead."""
+"""After this many unanswered pings a connection is given up, if another server may be reachable."""
 PATIENT_PINGS = 30
-"""The same for the only server: a new connection to it gains nothing while it stands still, and
-nodes that come back one after the other would give each other up."""
+"""The same for a single server: while it hangs, a new connection to it gains nothing, and nodes
+that reconnect one after another would give each other up."""
 _PENDING_BYTES = 8 * 1024 * 1024
 _SEED_BYTES = 32
 _TELLING = ("authorization", "authentication", "certificate", "permission")
@@ -56,7 +56,7 @@ class NatsConnection:
 
     @property
     def client(self) -> Client:
-        """For what this class has no method for."""
+        """The NATS client, for calls that this class does not wrap."""
         return self._client
 
     @property
@@ -64,7 +64,7 @@ class NatsConnection:
         return self._client.max_payload
 
     async def open(self) -> None:
-        """Raises `Unavailable` where no server answers or the credentials do not hold."""
+        """Raises `Unavailable` if no server responds or the credentials are refused."""
         self._begun = True
         options = self._options
         signature, jwt = _credentials(options.credentials_file)
@@ -94,8 +94,9 @@ class NatsConnection:
             servers = ", ".join(options.servers)
             reason = self._problem or str(error) or "no answer"
             raise Unavailable(
+                "NATS cannot be reached",
                 f"NATS at {servers} cannot be reached ({reason}); start it, or check broker.host "
-                "and the credentials under broker"
+                "and the credentials under broker",
             ) from error
 
     async def close(self) -> None:
@@ -105,8 +106,8 @@ class NatsConnection:
             await self._client.close()
 
     async def hear(self, subject: str, heard: Heard) -> None:
-        """Call `heard` with everything that is said on the subject, in order. Each time is a turn
-        of the loop: however much waits, heartbeats and clients come in between."""
+        """Calls `heard` with every message on the subject, in order. Each call is a turn of the
+        event loop: heartbeats and clients are served in between."""
 
         async def pass_on(message: Msg) -> None:
             heard(message.data)
@@ -116,13 +117,13 @@ class NatsConnection:
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until the server knows of every subscription. Twice, because the client's ping
-        overtakes what it has not written yet."""
+        """Waits until the server knows all subscriptions. Pings twice, since the client's ping
+        overtakes its unwritten data."""
         await self._client.flush()
         await self._client.flush()
 
     async def say(self, subject: str, data: bytes) -> None:
-        """Wait while the server is far behind. What cannot be sent now is lost."""
+        """Waits while the server lags far behind. A message that cannot be sent now is lost."""
         if not self.connected:
             return
         try:
@@ -131,13 +132,13 @@ class NatsConnection:
             logger.debug("lost on the way to NATS: %s", error)
 
     async def flush(self) -> None:
-        """Wait until the server has everything, if it can be reached."""
+        """Waits until the server has received everything, if it is reachable."""
         if self.connected:
             with contextlib.suppress(TimeoutError, OSError, nats.errors.Error):
                 await self._client.flush(timeout=1)
 
     def run(self, work: Callable[[], Awaitable[None]]) -> None:
-        """Have something go on until the connection is closed."""
+        """Runs a task until the connection is closed."""
 
         async def guarded() -> None:
             await work()
@@ -167,7 +168,8 @@ def _revealed(secret: Secret | None) -> str | None:
 
 
 def _is_telling(problem: str) -> bool:
-    """Whether it says why: a server that refuses also hangs up, which says nothing."""
+    """Whether the error names a cause: a server that refuses also closes the connection, which does
+    not."""
     return any(word in problem.lower() for word in _TELLING)
 
 
@@ -185,8 +187,8 @@ def _tls(options: NatsSettings) -> ssl.SSLContext | None:
 def _credentials(
     path: Path | None,
 ) -> tuple[Callable[[str], bytes] | None, Callable[[], bytearray] | None]:
-    """How to answer the server's challenge with the key in a credentials file, read anew each time
-    since it may be replaced."""
+    """A callback that signs the server's challenge with the key in a credentials file, read each
+    time since it may be replaced."""
     if path is None:
         return None, None
 
@@ -207,8 +209,14 @@ def _part(path: Path, title: str) -> str:
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
-        raise Unavailable(f"{path}: {error.strerror}; check broker.credentialsFile") from error
+        raise _unusable(f"{path}: {error.strerror}") from error
     for line, following in pairwise(lines):
         if f"BEGIN {title}" in line:
             return following.strip()
-    raise Unavailable(f"{path} has no part {title!r}; check broker.credentialsFile")
+    raise _unusable(f"{path} has no part {title!r}")
+
+
+def _unusable(detail: str) -> Unavailable:
+    return Unavailable(
+        "the credentials for NATS cannot be used", f"{detail}; check broker.credentialsFile"
+    )

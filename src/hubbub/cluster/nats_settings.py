@@ -1,4 +1,4 @@
-"""How to reach NATS, with the keys of the configuration (`broker`)."""
+"""Connection settings for NATS, with their keys in the configuration (`broker`)."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hubbub.domain.secret import Secret
 
 class NatsTls(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = False
-    """Encrypt the connection; also on where `broker.host` begins with tls://."""
+    """Encrypts the connection; also enabled if `broker.host` begins with tls://."""
     root_cert: Path | None = None
-    """PEM file of the authorities to trust; else those of the system."""
+    """PEM file of the trusted authorities; default: those of the system."""
     cert: Path | None = None
-    """PEM file with the hub's own certificate, if it needs one."""
+    """PEM file with the hub's own certificate, if the server requires one."""
     key: Path | None = None
     """PEM file with the private key of that certificate."""
 
@@ -25,12 +25,12 @@ class NatsTls(msgspec.Struct, frozen=True, kw_only=True):
 class NatsSettings(
     msgspec.Struct, frozen=True, kw_only=True, rename={"connect_seconds": "connect_timeout"}
 ):
-    """The NATS servers that connect the nodes of a cluster, and lead to services. One node alone
-    may use them too."""
+    """The NATS servers that connect the nodes of a cluster and lead to services. A single node may
+    use them, too."""
 
     host: str | None = None
-    """Address of a NATS server, such as `nats://10.0.0.5:4222`; of several, separated by commas,
-    any that answers is used."""
+    """Address of a NATS server, such as `nats://10.0.0.5:4222`, or several separated by commas; any
+    that responds is used."""
     user: str | None = None
     """User to log in as, if the server has users."""
     password: Secret | None = None
@@ -42,9 +42,9 @@ class NatsSettings(
     subject: Annotated[
         str, Meta(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=100)
     ] = "hubbub"
-    """What all subjects begin with; clusters that share NATS need different ones."""
+    """Prefix of all subjects; clusters that share NATS need different ones."""
     connect_seconds: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
-    """Time to reach a server at the start."""
+    """Timeout for reaching a server at the start."""
     tls: NatsTls = NatsTls()
 
     @property

@@ -1,9 +1,8 @@
-"""Datagrams between nodes over NATS: joined, sealed, and cut where they are too large.
+"""Datagrams between nodes over NATS: batched, sealed, and split if they are too large.
 
-Each node listens on a subject of its own and on one for all. What is sent to a node within one turn
-of the loop travels as one message. Where NATS is away or far behind, datagrams are lost: the bus
-above repeats what must arrive.
-"""
+Each node listens on a subject of its own and on a common one. Datagrams to a node in one turn of
+the event loop are sent as one message. If NATS is unavailable or lags far behind, datagrams are
+lost: the bus repeats those that must arrive."""
 
 from __future__ import annotations
 
@@ -19,19 +18,19 @@ logger = logging.getLogger(__name__)
 
 MAX_WAITING_BYTES = 64 * 1024 * 1024
 LETTER_BYTES = 64 * 1024
-"""How much is joined at most; more would only make those behind it wait."""
+"""Maximum size of a batch; larger ones would delay later datagrams."""
 FLUSH_SECONDS = 1.0
 _OVERHEAD_BYTES = 1024
 _MAX_PIECES_BYTES = 128 * 1024 * 1024
 
 Heard = Callable[[str, bytes], None]
-"""Takes the sender and what it said."""
+"""Called with the sender and the datagram."""
 Alive = Callable[[str, str], None]
-"""Takes a node and its incarnation."""
+"""Called with a node and its incarnation."""
 
 
 class NatsTransport:
-    """`cluster.transport.Transport`, and a way to speak to everyone."""
+    """Implements `cluster.transport.Transport` and `cluster.member.Broadcast`."""
 
     def __init__(self, node: str, prefix: str, connection: NatsConnection, seals: Seals) -> None:
         self._node = node
@@ -48,7 +47,7 @@ class NatsTransport:
         self._hear: Heard = _ignore_heard
         self._alive: Alive = _ignore_sign
         self.lost = 0
-        """Datagrams that were not sent."""
+        """The number of datagrams that were not sent."""
 
     async def start(self) -> None:
         await self._connection.hear(self.subject_of(self._node), self._arrived)
@@ -62,8 +61,8 @@ class NatsTransport:
         self._receive = receive
 
     def listen_to_all(self, hear: Heard, alive: Alive) -> None:
-        """Call `hear` with what nodes say to everyone, this one included, and `alive` with the
-        sender of whatever comes."""
+        """Calls `hear` with each broadcast message, this node's included, and `alive` with the
+        sender of every packet."""
         self._hear = hear
         self._alive = alive
 
@@ -83,7 +82,7 @@ class NatsTransport:
         self.send(ALL, data)
 
     async def flush(self) -> None:
-        """Have what was said on its way before the connection closes."""
+        """Sends what was queued before the connection closes."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._idle.wait(), FLUSH_SECONDS)
         await self._connection.flush()
@@ -145,7 +144,7 @@ class NatsTransport:
             self._pass_on(packet, datagram)
 
     def _pass_on(self, packet: Packet, datagram: bytes) -> None:
-        """A datagram that cannot be handled must not end the listening."""
+        """An error in handling one datagram does not end the listening."""
         try:
             if packet.receiver == ALL:
                 self._hear(packet.sender, datagram)
@@ -155,7 +154,7 @@ class NatsTransport:
             logger.exception("a datagram of node %s could not be handled", packet.sender)
 
     def _put_together(self, packet: Packet) -> bytes | None:
-        """Pieces come in order, or not at all; None until the last one is here."""
+        """Pieces arrive in order or not at all; returns None until the last one."""
         pieces = self._pieces.setdefault(packet.sender, [])
         if packet.piece == 0:
             pieces.clear()

@@ -1,16 +1,15 @@
-"""Ownership: puts the ring into effect at one node.
+"""Ownership: applies the ring on one node.
 
-What the ring takes from this node is let go at once. What it gives is taken over in the store, in
-one batch, which fences whoever had it before; from then on it is served. Nodes that follow moved
-channels tell the new owners by themselves (`engine.renewal`).
-"""
+Partitions that the ring assigns to others are released at once. Assigned ones are taken over in the
+store, in one batch, which fences their previous owners; then they are served. Nodes that follow
+moved channels contact the new owners by themselves (`engine.delivery.renewal`)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.names import PARTITIONS
@@ -21,18 +20,27 @@ from hubbub.ports.storage.partitions import PartitionStore
 logger = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.5
-"""How long the followers of channels have to tell their new owner who they are."""
+"""How long followers of channels may take to report to the new owner."""
 RETRY_SECONDS = 0.1
 
 MayTake = Callable[[], Awaitable[bool]]
-"""Whether this node may take partitions over from those that it does not hear."""
+"""Whether this node may take partitions over from nodes that it does not hear."""
+
+
+class OwnershipListener(Protocol):
+    def owners_changed(self, partitions: Collection[int]) -> None:
+        """The ring is another one, or this node has taken over partitions. `partitions` have
+        another owner than before."""
+
+    def ring_effective(self, version: str) -> None:
+        """This node serves all partitions that the ring gives it."""
+
+    def partitions_regained(self, partitions: Collection[int]) -> None:
+        """This node took these partitions over again, without a change of the ring."""
 
 
 class Ownership:
-    """`cluster.transport.Owners`, with everything that follows from a change. `changed` is called
-    with the partitions whose owner is another one, `effective` when this node serves all that the
-    ring gives it, `regained` with partitions that it took over again without a change of the
-    ring."""
+    """Implements `cluster.transport.Owners`."""
 
     def __init__(self, node: str, store: PartitionStore, may_take: MayTake) -> None:
         self._node = node
@@ -46,13 +54,11 @@ class Ownership:
         self._fenced: set[int] = set()
         self._closed = False
         self._owner: ChannelOwner
-        self.changed: Callable[[Collection[int]], None] = lambda partitions: None
-        self.effective: Callable[[str], None] = lambda version: None
-        self.regained: Callable[[Collection[int]], None] = lambda partitions: None
+        self._listener: OwnershipListener
 
-    def connect(self, owner: ChannelOwner) -> None:
+    def connect(self, owner: ChannelOwner, listener: OwnershipListener) -> None:
         self._owner = owner
-        owner.fenced = self.fenced
+        self._listener = listener
 
     # -- what the bus asks ----------------------------------------------------------------------
 
@@ -69,8 +75,8 @@ class Ownership:
     # -- what changes it ------------------------------------------------------------------------
 
     def follow(self, ring: Ring, lives: Mapping[str, str], afresh: bool = False) -> None:
-        """The ring is this one now, with these lives of its nodes. `afresh`: what this node owned
-        may have been owned by others in between."""
+        """Applies the ring, with these lives of its nodes. `afresh`: this node's partitions may
+        have had other owners meanwhile."""
         before, former = self.ring, self._lives
         self.ring, self._lives = ring, lives
         moved = [
@@ -83,10 +89,10 @@ class Ownership:
         self._release([partition for partition in self.served if partition not in mine])
         self._take()
         if moved:
-            self.changed(moved)
+            self._listener.owners_changed(moved)
 
     async def is_untouched(self) -> bool:
-        """Whether no other node took over what this one serves, as far as the store can tell."""
+        """Whether no other node took over this node's partitions, as far as the store can tell."""
         served = self.served
         try:
             terms = await self._store.read_terms(served)
@@ -95,13 +101,13 @@ class Ownership:
         return all(terms.get(each) == self._owner.terms.get(each) for each in served)
 
     def fenced(self, partition: int) -> None:
-        """The store says that somebody else owns a partition that this node serves."""
+        """The store reported another owner of a partition that this node serves."""
         if self._served[partition]:
             logger.warning("partition %d was taken over by another node", partition)
             self._fenced.add(partition)
             self._release([partition])
             self._take()
-            self.changed((partition,))
+            self._listener.owners_changed((partition,))
 
     async def close(self) -> None:
         self._closed = True
@@ -137,7 +143,7 @@ class Ownership:
 
     def _take(self) -> None:
         if not self._missing():
-            self.effective(self.ring.version)
+            self._listener.ring_effective(self.ring.version)
         elif self._taking is None and not self._closed:
             self._taking = asyncio.get_running_loop().create_task(self._take_all())
 
@@ -148,13 +154,13 @@ class Ownership:
                 try:
                     await self._take_over(missing)
                 except HubbubError as error:
-                    if error.message != told:  # it is tried many times a second
-                        told = error.message
+                    if str(error) != told:  # it is tried many times a second
+                        told = str(error)
                         logger.warning("cannot take partitions over yet: %s", told)
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._taking = None
-        self.effective(self.ring.version)
+        self._listener.ring_effective(self.ring.version)
 
     async def _take_over(self, missing: list[int]) -> None:
         """Raises `StoreUnavailable`."""
@@ -177,8 +183,8 @@ class Ownership:
         for partition in taken:
             self._served[partition] = True
         logger.info("took %d partitions over, serving %d", len(taken), len(self.served))
-        self.changed(())
+        self._listener.owners_changed(())
         regained = self._fenced & taken.keys()
         self._fenced -= regained  # others may have been fenced meanwhile: their turn comes
         if regained:
-            self.regained(regained)
+            self._listener.partitions_regained(regained)

@@ -1,18 +1,20 @@
-"""Requests of other nodes: taken up once and in order, and answered."""
+"""Processes requests of other nodes once and in order, and answers them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
+from typing import Any
 
 import msgspec
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import Call, Feed, Heads, Reply, Request, Stranger
+from hubbub.cluster.datagrams import Call, FeedDatagram, Heads, LaneRequest, Reply, Stranger
 from hubbub.cluster.lanes import ReceivingLane
 from hubbub.cluster.service import QUESTIONS, Service
 from hubbub.cluster.transport import Owners, Transport
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner
 from hubbub.domain.names import partition_of
 from hubbub.ports.bus import HeadAnnounced, PublishOutcome
@@ -25,7 +27,7 @@ REMEMBERED_INCARNATIONS = 8
 
 
 class _Caller:
-    """Another node, as the receiver of its datagrams sees it, in one incarnation."""
+    """Another node in one incarnation, as seen by the receiver of its datagrams."""
 
     __slots__ = ("_order", "_seen", "former", "incarnation", "lanes")
 
@@ -40,7 +42,7 @@ class _Caller:
         self._order: deque[int] = deque()
 
     def is_new(self, number: int) -> bool:
-        """Whether a feed event of this number comes for the first time."""
+        """Whether a feed event with this number arrives for the first time."""
         if number in self._seen:
             return False
         if len(self._order) >= REMEMBERED_EVENTS:
@@ -50,7 +52,7 @@ class _Caller:
         return True
 
 
-class Receiver:
+class RequestReceiver:
     """The receiving ends of all lanes of one node."""
 
     def __init__(
@@ -59,7 +61,9 @@ class Receiver:
         incarnation: str,
         transport: Transport,
         owners: Owners,
+        service: Service,
     ) -> None:
+        self.service = service
         self.node = node
         self.incarnation = incarnation
         self._transport = transport
@@ -68,20 +72,19 @@ class Receiver:
         self._callers: dict[str, _Caller] = {}
         self._tasks = TaskSet()
         self._closed = False
-        self.service: Service
 
     def owners_changed(self) -> None:
-        """Look again at the calls for partitions that were about to be taken over."""
+        """Checks again the calls for partitions that this node was about to take over."""
         held, self._held = self._held, []
         for node, call, answer in held:
             self._take_up(node, call, answer)
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Cancels requests in progress."""
         self._closed = True
         await self._tasks.end()
 
-    def receive_event(self, feed: Feed) -> None:
+    def receive_event(self, feed: FeedDatagram[FeedEvent]) -> None:
         caller = self._caller(feed.sender, feed.incarnation)
         if caller is not None and caller.is_new(feed.number):
             self.service.sink.receive(feed.hub, feed.channel, feed.event)
@@ -92,7 +95,7 @@ class Receiver:
                 event = HeadAnnounced(each.epoch, each.head, each.document)
                 self.service.sink.receive(each.hub, each.channel, event)
 
-    def receive_request(self, request: Request) -> None:
+    def receive_request(self, request: LaneRequest[Call]) -> None:
         if request.receiver != self.incarnation:
             stranger = Stranger(self.node, self.incarnation, request.incarnation)
             self._transport.send(request.sender, datagrams.encode(stranger))
@@ -115,7 +118,7 @@ class Receiver:
             self._transport.send(node, data)
 
     def _caller(self, node: str, incarnation: str) -> _Caller | None:
-        """The sender's state here; None for a datagram from before its restart."""
+        """The sender's state; None for a datagram of an earlier incarnation."""
         caller = self._callers.get(node)
         if caller is None:
             caller = self._callers[node] = _Caller()
@@ -130,7 +133,8 @@ class Receiver:
     # -- taking requests up ---------------------------------------------------------------------
 
     def _take_up(self, node: str, call: Call, answer: _PendingReply) -> None:
-        """A task begins in the next turn of the loop: so must all others, to keep the order."""
+        """A task starts in the next turn of the event loop: so must all other calls, to keep the
+        order."""
         place = datagrams.place_of(call)
         if place is not None:
             partition = partition_of(*place)
@@ -154,13 +158,13 @@ class Receiver:
         place = datagrams.place_of(call)
         if place is not None and not self._owners.serves(partition_of(*place)):
             answer.refuse(place)  # it moved in this turn of the loop
-        elif isinstance(call, datagrams.Publish):
+        elif isinstance(call, datagrams.PublishCall):
             self._publish(call, answer)
         else:
             self.service.do(node, call)
             answer.give(None)
 
-    def _publish(self, call: datagrams.Publish, answer: _PendingReply) -> None:
+    def _publish(self, call: datagrams.PublishCall[Any], answer: _PendingReply) -> None:
         if call.awaited:
             self.service.owner.publish(call.message, answer.give_outcome)
         else:
@@ -169,7 +173,8 @@ class Receiver:
 
     async def _answer_later(self, node: str, call: Call, answer: _PendingReply) -> None:
         try:
-            answer.give(await self.service.find_out(node, call))
+            found = await self.service.find_out(node, call)
+            answer.give(datagrams.answer_to(call, found))
         except HubbubError as error:
             answer.fail(error)
         except Exception:
@@ -178,12 +183,17 @@ class Receiver:
 
 
 class _PendingReply:
-    """Where the answer to one request goes, and where it is kept for a second asking."""
+    """Sends the response to one request, and keeps it for a repeated request."""
 
     __slots__ = ("_lane", "_number", "_receiver", "_request", "_since")
 
     def __init__(
-        self, receiver: Receiver, request: Request, lane: ReceivingLane, number: int, since: int
+        self,
+        receiver: RequestReceiver,
+        request: LaneRequest[Call],
+        lane: ReceivingLane,
+        number: int,
+        since: int,
     ) -> None:
         self._receiver = receiver
         self._request = request
@@ -193,13 +203,13 @@ class _PendingReply:
 
     @property
     def overtakes(self) -> bool:
-        """Whether a call before it was refused, which its sender did not know when it sent this."""
+        """Whether an earlier call was refused and the sender did not know that when it sent this
+        one."""
         return self._since <= self._lane.refused
 
     def refuse(self, place: tuple[str, str]) -> None:
         hub, channel = place
-        node = self._receiver.node
-        self.fail(StaleOwner(f"node {node!r} does not own {channel!r} of hub {hub!r}"))
+        self.fail(StaleOwner(f"another node owns {channel!r} of hub {hub!r} by now"))
 
     def give(self, value: object) -> None:
         self._send(datagrams.encode_value(value), None)

@@ -1,10 +1,9 @@
-"""The way of a call to the owner of its channel, also while that moves from node to node.
+"""Routes calls to the owners of their channels, also while channels move from node to node.
 
-Who does not own a channel refuses with `StaleOwner`; the call took no effect, so it is sent again,
-to whom the ring names then. Calls of one partition stay in order: once one has to be sent again,
-those behind it wait until everything that is under way has come back. A call to a node that died
-may have taken effect: it is sent again only where that does no harm.
-"""
+A node that does not own a channel refuses a call with `StaleOwner`; the call had no effect, and is
+sent again to the owner in the current ring. Calls of one partition stay in order: if one must be
+repeated, later ones wait until all calls in progress have returned. A call to a crashed node may
+have taken effect: it is repeated only if that is safe."""
 
 from __future__ import annotations
 
@@ -13,13 +12,13 @@ import itertools
 import logging
 from typing import Any
 
-from hubbub.cluster.datagrams import Call, Publish, PublishConfirmed, may_repeat
+from hubbub.cluster.datagrams import Call, PublishCall, PublishConfirmed, may_repeat
 from hubbub.cluster.lanes import Conclude, awaited
 from hubbub.cluster.sending import NodeLost, Requests
 from hubbub.cluster.service import QUESTIONS, Service
 from hubbub.cluster.transport import Owners
+from hubbub.domain.asking import Sent
 from hubbub.domain.errors import HubbubError, Internal, StaleOwner, Unavailable
-from hubbub.domain.messages import Message
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.tasks import TaskSet
 
@@ -30,7 +29,7 @@ LONGEST_RETRY_SECONDS = 0.1
 
 
 class RoutedCall:
-    """A call on its way."""
+    """A call in progress."""
 
     __slots__ = ("call", "conclude", "deadline", "kind", "number", "partition")
 
@@ -52,7 +51,7 @@ class RoutedCall:
 
 
 class _Detour:
-    """The calls of a partition that wait to be sent, again or for the first time."""
+    """The calls of a partition that wait to be sent, for the first time or again."""
 
     __slots__ = ("delay", "timer", "waiting")
 
@@ -62,12 +61,18 @@ class _Detour:
         self.timer: asyncio.TimerHandle | None = None
 
 
-class Routes:
-    """Of one node. `service` does what the node has to do itself."""
+class OwnerRoutes:
+    """The calls of one node. `service` handles those for this node itself."""
 
     def __init__(
-        self, node: str, owners: Owners, requests: Requests, deadline_seconds: float
+        self,
+        node: str,
+        owners: Owners,
+        requests: Requests,
+        service: Service,
+        deadline_seconds: float,
     ) -> None:
+        self.service = service
         self._node = node
         self._owners = owners
         self._requests = requests
@@ -75,13 +80,17 @@ class Routes:
         self._numbers = itertools.count(1)
         self._detours: dict[int, _Detour] = {}
         self._tasks = TaskSet()
-        self.service: Service
 
     def is_direct(self, partition: int) -> bool:
-        """Whether a call can be made in this process, right now."""
+        """Whether the call can be made in this process now."""
         return self._owners.serves(partition) and partition not in self._detours
 
-    def publish(self, partition: int, message: Message, reply: PublishReply | None) -> None:
+    def publish(
+        self,
+        partition: int,
+        message: Sent,
+        reply: PublishReply | None,
+    ) -> None:
         if self.is_direct(partition):
             if reply is None:
                 self.service.owner.publish(message, None)
@@ -89,7 +98,7 @@ class Routes:
                 back = _Back(self, next(self._numbers), partition, message, reply)
                 self.service.owner.publish(message, back)
             return
-        call = Publish(message, reply is not None)
+        call = PublishCall(message, reply is not None)
         self.send(partition, call, PublishConfirmed, _told(reply))
 
     def send(self, partition: int, call: Call, kind: Any, conclude: Conclude) -> None:
@@ -98,7 +107,7 @@ class Routes:
         self._route(RoutedCall(number, partition, call, kind, conclude, deadline))
 
     async def ask(self, partition: int, call: Call, kind: Any) -> Any:
-        """The owner's answer. Raises the `HubbubError` that the owner answers, or `Unavailable`."""
+        """The owner's response. Raises the owner's `HubbubError`, or `Unavailable`."""
         if self.is_direct(partition):
             try:
                 return await self.service.find_out(self._node, call)
@@ -109,7 +118,7 @@ class Routes:
         return await answered
 
     def owners_changed(self) -> None:
-        """Look again at everything that waits."""
+        """Checks all waiting calls again."""
         for partition in list(self._detours):
             self._retry(partition)
 
@@ -145,7 +154,7 @@ class Routes:
 
     def _serve(self, routed: RoutedCall) -> None:
         call = routed.call
-        if isinstance(call, Publish):
+        if isinstance(call, PublishCall):
             back = _Back(
                 self,
                 routed.number,
@@ -184,7 +193,7 @@ class Routes:
     # -- waiting --------------------------------------------------------------------------------
 
     def wait(self, routed: RoutedCall) -> None:
-        """It took no effect where it was: have it go where it should."""
+        """The call had no effect at its destination: it is routed again."""
         if asyncio.get_running_loop().time() < routed.deadline:
             self._wait(routed)
         else:
@@ -227,16 +236,16 @@ class Routes:
 
 
 class _Back:
-    """The reply to a publish in this process; one that came to nothing goes on its way again."""
+    """The reply to a publish in this process; a refused one is routed again."""
 
     __slots__ = ("_deadline", "_message", "_number", "_partition", "_reply", "_routes")
 
     def __init__(
         self,
-        routes: Routes,
+        routes: OwnerRoutes,
         number: int,
         partition: int,
-        message: Message,
+        message: Sent,
         reply: PublishReply,
         deadline: float = 0.0,
     ) -> None:
@@ -256,7 +265,7 @@ class _Back:
             RoutedCall(
                 self._number,
                 self._partition,
-                Publish(self._message, awaited=True),
+                PublishCall(self._message, awaited=True),
                 PublishConfirmed,
                 _told(self._reply),
                 self._deadline or now + self._routes._deadline_seconds,
@@ -265,7 +274,7 @@ class _Back:
 
 
 def _told(reply: PublishReply | None) -> Conclude:
-    """What becomes of a publish elsewhere, for who waits for it here."""
+    """Converts the response to a remote publish for the waiting publisher."""
 
     def conclude(published: PublishConfirmed | None, error: HubbubError | None) -> None:
         if reply is None:
@@ -280,7 +289,7 @@ def _told(reply: PublishReply | None) -> Conclude:
 
 
 def _telling(conclude: Conclude) -> PublishReply:
-    """The other way round."""
+    """Converts the outcome of a publish into a response."""
 
     def reply(outcome: PublishOutcome) -> None:
         if outcome.error is not None:

@@ -1,9 +1,8 @@
-"""Seals: who on the bus is a member, and what was said before.
+"""Seals: authenticate members on the bus, and detect replays.
 
-Everything between nodes is signed with a key that follows from the cluster's secret, together with
-its sender, its receiver and a number that only grows. So a stranger on the bus can neither speak as
-a node nor say again what a node has said. Nothing is encrypted here: that is what TLS is for.
-"""
+All traffic between nodes is signed with a key derived from the cluster's secret, together with its
+sender, its receiver and an increasing number. So an outsider on the bus can neither send as a node
+nor replay a node's packets. Nothing is encrypted here; use TLS for that."""
 
 from __future__ import annotations
 
@@ -18,15 +17,15 @@ import msgspec
 logger = logging.getLogger(__name__)
 
 ALL = "*"
-"""The receiver of what is said to everyone."""
+"""The receiver of broadcasts."""
 SEAL_BYTES = 16
 CLOCK_TOLERANCE_SECONDS = 60.0
-"""How far a clock may be off when a node speaks for the first time."""
+"""Tolerated clock difference in the first packet of a node."""
 _REMEMBERED_LIVES = 1000
 
 
 class Packet(msgspec.Struct, frozen=True, array_like=True):
-    """Some datagrams from one node to another, or one piece of a datagram that is too large."""
+    """Datagrams from one node to another, or one piece of a datagram that is too large."""
 
     sender: str
     incarnation: str
@@ -43,7 +42,7 @@ _decode = msgspec.msgpack.Decoder(Packet).decode
 
 
 class Seals:
-    """Signs what one node says, and checks what it hears."""
+    """Signs the packets of one node, and verifies those it receives."""
 
     def __init__(
         self, node: str, incarnation: str, cluster: str, secret: str, now: Callable[[], float]
@@ -78,7 +77,7 @@ class Seals:
         return body + self._sign(body)
 
     def open(self, data: bytes) -> Packet | None:
-        """What a member said to this node; None for anything else."""
+        """The verified packet of a member to this node; None for anything else."""
         body, seal = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
         if not hmac.compare_digest(seal, self._sign(body)):
             self._refuse(
@@ -119,7 +118,8 @@ class Seals:
         return hashlib.blake2b(body, key=self._key, digest_size=SEAL_BYTES).digest()
 
     def _refuse(self, not_so: str, reason: str) -> None:
-        """Say so at 1, 2, 4, 8 … of a kind: a flood must not fill the log, nor hide another one."""
+        """Logs the 1st, 2nd, 4th, 8th … refusal of each kind: a flood must not fill the log or hide
+        other kinds."""
         self.refused += 1
         self._refusals[not_so] += 1
         count = self._refusals[not_so]

@@ -1,4 +1,4 @@
-"""Requests to other nodes: sent again until they are answered, or given up."""
+"""Sends requests to other nodes, and repeats them until they are answered or given up."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import msgspec
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import AskTopic, Call, Question, Reply, Request, Stranger
+from hubbub.cluster.datagrams import Call, LaneRequest, Reply, Stranger
 from hubbub.cluster.lanes import Conclude, Pending, SendingLane, awaited
 from hubbub.cluster.transport import Transport
+from hubbub.domain.asking import NodeRequest, OwnerRequest
 from hubbub.domain.errors import HubbubError, Internal, Unavailable
 
 REMEMBERED_INCARNATIONS = 8
 _FORGETS = 0.98
-_MAY_WAIT = AskTopic | Question
-"""Calls that are answered when there is something to say."""
 OUTAGE_SECONDS = 1.0
-"""How long the network may be away before calls to other nodes fail at once."""
+"""How long the network may be down before calls to other nodes fail at once."""
+UNREADABLE = "an answer of the channel's owner cannot be read"
 
 
 class Patience(msgspec.Struct, frozen=True):
-    """How long to wait for an answer, and how soon to ask again."""
+    """Timeouts of calls, and intervals between repeats."""
 
     deadline_seconds: float = 5.0
     first_retry_seconds: float = 0.05
@@ -31,15 +31,16 @@ class Patience(msgspec.Struct, frozen=True):
 
 
 class NodeLost(Unavailable):
-    """The node that was asked is gone. `perhaps`: the call may have taken effect there."""
+    """The called node is lost. `perhaps`: the call may have taken effect there."""
 
-    def __init__(self, message: str, perhaps: bool) -> None:
-        super().__init__(message)
+    def __init__(self, node: str, perhaps: bool) -> None:
+        end = "was lost before it answered"
+        super().__init__(f"the channel's owner {end}", f"node {node!r} {end}")
         self.perhaps = perhaps
 
 
 class _Peer:
-    """Another node, as the sender of requests sees it."""
+    """Another node as the target of requests."""
 
     __slots__ = ("former", "incarnation", "lanes", "node", "round_trip")
 
@@ -49,12 +50,12 @@ class _Peer:
         self.former: deque[str] = deque(maxlen=REMEMBERED_INCARNATIONS)
         self.lanes: dict[int, SendingLane] = {}
         self.round_trip = 0.0
-        """Seconds that an answer took lately, of those that are given at once."""
+        """Recent round trip in seconds, of calls that are answered immediately."""
 
     def answered(self, pending: Pending, now: float) -> None:
-        """Learn how long an answer takes. Soon where it takes longer, slowly where it takes less:
-        what is sent again too early only makes a busy node busier."""
-        if pending.sent_at is not None and not isinstance(pending.call, _MAY_WAIT):
+        """Updates the round trip: quickly upwards, slowly downwards, since repeating too early only
+        adds load to a busy node."""
+        if pending.sent_at is not None and not _may_wait(pending.call):
             taken = now - pending.sent_at
             self.round_trip = max(taken, _FORGETS * self.round_trip + (1 - _FORGETS) * taken)
 
@@ -74,7 +75,7 @@ class Requests:
         self._out_of_reach_since: float | None = None
 
     def close(self) -> None:
-        """Answer whoever still waits."""
+        """Answers waiting callers with an error."""
         self._closed = True
         error = Unavailable("this node leaves the cluster")
         for peer in self._peers.values():
@@ -85,15 +86,15 @@ class Requests:
     async def ask(
         self, node: str, lane: int, call: Call, kind: Any, seconds: float | None = None
     ) -> Any:
-        """The answer to a call, of this kind. Raises the `HubbubError` that the other node
-        answered, or `Unavailable`."""
+        """The response to a call, of this type. Raises the other node's `HubbubError`, or
+        `Unavailable`."""
         deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
         answered, conclude = awaited()
         self.send(node, lane, call, kind, conclude, deadline)
         return await answered
 
     def set_reach(self, in_reach: bool) -> None:
-        """Whether the other nodes can be heard at all. A short while is waited out."""
+        """Sets whether other nodes can be heard at all. Short outages are waited out."""
         since = asyncio.get_running_loop().time()
         self._out_of_reach_since = None if in_reach else since
 
@@ -103,20 +104,20 @@ class Requests:
         return since is not None and asyncio.get_running_loop().time() - since > OUTAGE_SECONDS
 
     def busy(self, lane_id: int) -> bool:
-        """Whether any node still has to answer something of this lane."""
+        """Whether a call of this lane is still unanswered."""
         lanes = (peer.lanes.get(lane_id) for peer in self._peers.values())
         return any(lane is not None and (lane.under_way or lane.waiting) for lane in lanes)
 
     def lose(self, node: str) -> None:
-        """The node is gone: whoever waits for it learns so now. Who is called that from now on has
-        to introduce itself, so that nothing goes to an incarnation that may have ended."""
+        """The node is lost: its waiting callers are told. A later node with that name must
+        introduce itself, so that nothing is sent to a closed incarnation."""
         peer = self._peers.get(node)
         if peer is None:
             return
         peer.incarnation = ""
         for lane in list(peer.lanes.values()):
             for pending in [*lane.under_way.values(), *lane.waiting]:
-                error = NodeLost(f"node {node!r} was lost before it answered", pending.sent)
+                error = NodeLost(node, pending.sent)
                 self._conclude(pending, None, error)
 
     def send(
@@ -153,12 +154,12 @@ class Requests:
             self._send(peer, pending)
 
     def _send(self, peer: _Peer, pending: Pending) -> None:
-        """Send it, for the first time or again, and look after it in a while."""
+        """Sends the call, for the first time or again, and schedules the next check."""
         loop = asyncio.get_running_loop()
         pending.sent_at = None if pending.timer is not None else loop.time()
         pending.sent = pending.sent or bool(peer.incarnation)
         lane = pending.lane
-        request = Request(
+        request = LaneRequest(
             self._node,
             self._incarnation,
             peer.incarnation,
@@ -192,7 +193,7 @@ class Requests:
             else:
                 self._send(peer, pending)
         else:
-            self._conclude(pending, None, Unavailable(f"node {peer.node!r} does not answer"))
+            self._conclude(pending, None, _silent(peer.node, "does not answer"))
 
     def _conclude(self, pending: Pending, value: Any, error: HubbubError | None) -> None:
         if pending.timer is not None:
@@ -205,11 +206,11 @@ class Requests:
             self._expire_waiting(lane)
 
     def _expire_waiting(self, lane: SendingLane) -> None:
-        """Those that wait for a place have no timer; they are older the further ahead."""
+        """Calls that wait for the window have no timers; those at the front are the oldest."""
         now = asyncio.get_running_loop().time()
         while lane.waiting and lane.waiting[0].deadline <= now:
             pending = lane.waiting.popleft()
-            pending.conclude(None, Unavailable(f"node {lane.node!r} answers too slowly"))
+            pending.conclude(None, _silent(lane.node, "answers too slowly"))
 
     # -- answers --------------------------------------------------------------------------------
 
@@ -226,12 +227,13 @@ class Requests:
         try:
             value = datagrams.decode_value(reply.value, pending.kind)
         except msgspec.MsgspecError as error:
-            self._conclude(pending, None, Internal(f"an answer cannot be read: {error}"))
+            self._conclude(pending, None, Internal(UNREADABLE, f"{UNREADABLE}: {error}"))
             return
         self._conclude(pending, value, None)
 
     def introduce(self, node: str, incarnation: str) -> None:
-        """It was heard who is called that now: so nobody has to ask first."""
+        """The incarnation behind a node's name was learned from its traffic, without asking for
+        it."""
         peer = self._peers.get(node)
         if peer is None:
             peer = self._peers[node] = _Peer(node)
@@ -245,22 +247,32 @@ class Requests:
                 self._send(peer, pending)
 
     def meet(self, stranger: Stranger) -> None:
-        """The node is another incarnation than was thought: what went to the one before may have
-        taken effect or not, and nobody is left to tell; the rest goes to the new one."""
+        """The node has another incarnation than assumed: calls sent to the former one may have
+        taken effect, and fail; the others go to the new one."""
         peer = self._peers.get(stranger.sender)
         if peer is None or stranger.incarnation in (peer.incarnation, *peer.former):
             return
         if peer.incarnation:
             peer.former.append(peer.incarnation)
         peer.incarnation = stranger.incarnation
-        error = NodeLost(f"node {peer.node!r} was restarted before it answered", perhaps=True)
+        error = NodeLost(peer.node, perhaps=True)
         for lane in list(peer.lanes.values()):
             for pending in [each for each in lane.under_way.values() if each.sent]:
                 self._conclude(pending, None, error)
         self._send_unsent(peer)
 
 
+def _may_wait(call: Call) -> bool:
+    """Whether the response may be delayed until there is something to report."""
+    return isinstance(call, NodeRequest) or (isinstance(call, OwnerRequest) and call.may_wait)
+
+
 def _cut_off(node: str) -> Unavailable:
     return Unavailable(
-        f"node {node!r} is out of reach: this node has lost the connection to NATS; try again"
+        "the channel's owner is out of reach; try again",
+        f"node {node!r} is out of reach: this node has lost the connection to NATS; try again",
     )
+
+
+def _silent(node: str, what: str) -> Unavailable:
+    return Unavailable(f"the channel's owner {what}; try again", f"node {node!r} {what}")

@@ -1,4 +1,4 @@
-"""What the bus between nodes is built on: a carrier of datagrams, and knowledge of the ring."""
+"""Ports of the bus between nodes: a carrier of datagrams, and knowledge of the ring."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from typing import Protocol
 
 
 class Transport(Protocol):
-    """May lose, double, delay and reorder what it carries; never changes it."""
+    """May lose, duplicate, delay and reorder datagrams; never changes them."""
 
     def listen(self, receive: Callable[[bytes], None]) -> None:
-        """Call `receive` with each datagram for this node, on the event loop's thread."""
+        """Calls `receive` with each datagram for this node, on the event loop's thread."""
 
     def send(self, node: str, data: bytes) -> None:
-        """Try to bring `data` to the node. Never blocks and never raises."""
+        """Tries to send `data` to the node. Never blocks and never raises."""
 
 
 class Owners(Protocol):
-    """What the bus must know about the ring. It is told when that changes."""
+    """The bus's view of the ring. It is told of changes."""
 
     def owner_of(self, partition: int) -> str:
-        """The node that owns a partition, or is about to; "" while nobody is known."""
+        """The node that owns a partition, or is about to; "" while there is none."""
 
     def serves(self, partition: int) -> bool:
         """Whether this node owns the partition and has taken it over."""
+
+    def fenced(self, partition: int) -> None:
+        """The store says that another node owns the partition."""

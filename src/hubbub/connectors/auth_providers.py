@@ -34,11 +34,11 @@ MAX_EXPIRES_IN_SECONDS = 100 * 365 * 24 * 3600
 NO_NATS = "this hub is not connected to NATS; set broker.host, or use a URL"
 _REFUSALS = (401, 403)
 _JSON = b"{"
-"""The first byte of JSON; no `ProviderAnswer` begins with it."""
+"""The first byte of JSON; a `ProviderAnswer` never begins with it."""
 _TOO_LARGE = f"answered more than {MAX_ANSWER_BYTES} bytes"
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class ProviderAnswer(msgspec.Struct, frozen=True):
     success: bool
     user_id: str | None = msgspec.field(name="userID", default=None)
     extra: dict[str, Any] = {}
@@ -49,7 +49,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class _Failed(Exception):
-    """The provider failed; the message is the end of a sentence about it."""
+    """The provider failed; the message completes a sentence about it."""
 
 
 class AuthProviders:
@@ -76,7 +76,7 @@ class AuthProviders:
 
     async def _ask_over_http(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
-    ) -> Verdict:
+    ) -> ProviderAnswer:
         headers = {
             "Content-Type": "application/octet-stream",
             "Accept": "application/json",
@@ -103,7 +103,7 @@ class AuthProviders:
 
     async def _ask_over_nats(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
-    ) -> Verdict:
+    ) -> ProviderAnswer:
         if self._broker is None:
             raise _Failed(f"cannot be asked: {NO_NATS}")
         request = pb.ProviderRequest(
@@ -121,20 +121,20 @@ class AuthProviders:
         return _read_json(reply.data) if is_json else _read_protobuf(reply.data)
 
 
-def _read_json(answer: bytes) -> Verdict:
+def _read_json(answer: bytes) -> ProviderAnswer:
     try:
-        return msgspec.json.decode(answer, type=Verdict)
+        return msgspec.json.decode(answer, type=ProviderAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _Failed("answered in a form that cannot be read") from None
 
 
-def _read_protobuf(answer: bytes) -> Verdict:
+def _read_protobuf(answer: bytes) -> ProviderAnswer:
     try:
         proto = pb.ProviderAnswer.FromString(answer)
         extra = msgspec.json.decode(proto.extra or b"{}", type=dict[str, object])
     except (DecodeError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise _Failed("answered in a form that cannot be read") from None
-    return Verdict(
+    return ProviderAnswer(
         success=proto.success,
         user_id=proto.user_id,
         extra=extra,
@@ -145,8 +145,8 @@ def _read_protobuf(answer: bytes) -> Verdict:
     )
 
 
-def _identity_of(verdict: Verdict, now: float) -> Identity:
-    """Raises `NotAuthenticated` where the provider says no."""
+def _identity_of(verdict: ProviderAnswer, now: float) -> Identity:
+    """Raises `NotAuthenticated` if the provider rejects the credentials."""
     if not verdict.success:
         raise NotAuthenticated(verdict.message or CREDENTIALS_REFUSED)
     if not verdict.user_id:

@@ -1,11 +1,11 @@
-"""Connections to servers that strangers named: the address is checked, and it is that very address
-that is connected to."""
+"""Connections to servers named by tenants: the address is checked, and the connection goes to
+exactly the checked address."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
 
@@ -14,26 +14,54 @@ from hubbub.domain.callbacks import LONGEST_URL, CallbackParts, Reach, check_cal
 from hubbub.ports.outgoing import SendFailed
 
 TRY_SECONDS = 3.0
-"""For one address, where there are others."""
+"""The timeout for one address, if there are others."""
 
 P = TypeVar("P", bound=asyncio.Protocol)
+T = TypeVar("T")
 
 
 class Unprocessed(Exception):
-    """The server did not look at the request: it may be sent over another connection."""
+    """The server did not process the request: it may be repeated on another connection."""
+
+
+async def connect_to_one(
+    host: str,
+    addresses: Awaitable[Sequence[str]],
+    connect: Callable[[str], Awaitable[T]],
+    seconds: float,
+) -> T:
+    """Tries the addresses of a host in their order, `seconds` in all. Raises `SendFailed`."""
+    try:
+        async with asyncio.timeout(max(0.0, seconds)):
+            *others, last = await addresses
+            for address in others:
+                try:
+                    async with asyncio.timeout(TRY_SECONDS):
+                        return await connect(address)
+                except (OSError, TimeoutError):
+                    continue
+            return await connect(last)
+    except TimeoutError:
+        raise SendFailed("timeout", f"{host!r} did not take the connection") from None
+    except ssl.SSLError as error:
+        reason = getattr(error, "verify_message", None) or error.reason or "no TLS"
+        raise SendFailed("tls", f"no secure connection to {host!r}: {reason}") from None
+    except OSError as error:
+        reason = error.strerror or "failed"
+        raise SendFailed("connect", f"no connection to {host!r}: {reason}") from None
 
 
 class Dialer:
     def __init__(self, tls: ssl.SSLContext | None = None, protocols: Sequence[str] = ()) -> None:
-        """`tls`: whom to trust; None: those that the system trusts. `protocols`: what is offered
-        beneath HTTP (ALPN)."""
+        """`tls`: the TLS context; None: the system's authorities. `protocols`: offered protocols
+        (ALPN)."""
         self._tls = tls
         self._protocols = protocols
         self.resolver = Resolver()
 
     async def check(self, hub: str, url: str, reach: Reach) -> None:
-        """Raises `SendFailed` where the URL leads to an address out of reach. A name that does not
-        resolve now passes: the address is checked again whenever something is sent."""
+        """Raises `SendFailed` if the URL leads to a forbidden address. A name that does not resolve
+        now passes: the address is checked again for every request."""
         parts = check_callback(url, LONGEST_URL)
         try:
             async with asyncio.timeout(TRY_SECONDS):
@@ -53,29 +81,18 @@ class Dialer:
         seconds: float,
     ) -> P:
         """Raises `SendFailed`."""
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                addresses = await self.resolver.resolve(hub, parts.host, reach)
-                for address in addresses[:-1]:
-                    try:
-                        async with asyncio.timeout(TRY_SECONDS):
-                            return await self._connect_to(make, address, parts, reach)
-                    except (OSError, TimeoutError):
-                        continue
-                return await self._connect_to(make, addresses[-1], parts, reach)
-        except TimeoutError:
-            raise SendFailed("timeout", f"{parts.host!r} did not take the connection") from None
-        except ssl.SSLError as error:
-            reason = getattr(error, "verify_message", None) or error.reason or "no TLS"
-            raise SendFailed("tls", f"no secure connection to {parts.host!r}: {reason}") from None
-        except OSError as error:
-            reason = error.strerror or "failed"
-            raise SendFailed("connect", f"no connection to {parts.host!r}: {reason}") from None
+        addresses = self.resolver.resolve(hub, parts.host, reach)
+        return await connect_to_one(
+            parts.host,
+            addresses,
+            lambda address: self._connect_to(make, address, parts, reach),
+            seconds,
+        )
 
     async def _connect_to(
         self, make: Callable[[], P], address: str, parts: CallbackParts, reach: Reach
     ) -> P:
-        """Checks once more who is there: it is the address that was checked, or nobody."""
+        """Verifies the peer's address after connecting."""
         loop = asyncio.get_running_loop()
         transport, connection = await loop.create_connection(
             make,

@@ -41,7 +41,7 @@ _LAST_STREAM = 2**31 - 1
 
 @dataclass(slots=True, eq=False)
 class _Stream:
-    """A request and its answer."""
+    """A request and its response."""
 
     request: HttpRequest
     parts: CallbackParts
@@ -49,7 +49,7 @@ class _Stream:
     started: float
     timer: asyncio.TimerHandle | None = None
     id: int = 0
-    """0: it waits for the server's limit of streams."""
+    """0: it waits for a free stream."""
     unsent: memoryview = field(default_factory=lambda: memoryview(b""))
     status: int = 0
     headers: dict[str, str] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class _Stream:
 
 
 class Http2Connection(asyncio.Protocol):
-    """Made by `Http2Out`, which asks `usable` before each request."""
+    """Created by `Http2Out`, which checks `usable` before each request."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, ended: Callable[[Http2Connection], None]
@@ -81,11 +81,11 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether it takes requests."""
+        """Whether the connection accepts requests."""
         return not self.closed and not self._leaving
 
     async def settled(self) -> None:
-        """Wait for the server's settings, which bound what may be sent. Raises `SendFailed`."""
+        """Waits for the server's settings, which limit what may be sent. Raises `SendFailed`."""
         await self._settled
 
     async def request(
@@ -111,7 +111,7 @@ class Http2Connection(asyncio.Protocol):
         self.closed = True
 
     def _start_waiting(self) -> None:
-        """As many as the server takes at a time, unless it takes no more at all."""
+        """Starts as many requests as the server allows concurrently, unless it is closing."""
         while self._waiting and not self._leaving and not self.closed:
             if len(self._streams) >= self._h2.remote_settings.max_concurrent_streams:
                 return
@@ -143,7 +143,7 @@ class Http2Connection(asyncio.Protocol):
         self._send_body(stream)
 
     def _send_body(self, stream: _Stream) -> None:
-        """As much as the windows allow."""
+        """Sends as much as the flow-control windows allow."""
         while stream.unsent:
             window = self._h2.local_flow_control_window(stream.id)
             room = min(window, self._h2.max_outbound_frame_size, _MOST_FRAME_BYTES)
@@ -179,7 +179,7 @@ class Http2Connection(asyncio.Protocol):
         self._look_idle()
 
     def _without_goaway(self, data: bytes) -> bytes:
-        """Whole frames only; those that say GOAWAY are taken out."""
+        """Removes GOAWAY frames; returns whole frames only."""
         data, kept, start = self._received + data, [], 0
         while len(data) - start >= _HEAD_BYTES:
             size = int.from_bytes(data[start : start + 3], "big")
@@ -240,7 +240,7 @@ class Http2Connection(asyncio.Protocol):
             self._send_body(stream)
 
     def _go_away(self, last: int) -> None:
-        """The server answers the requests up to the stream `last`, and looks at no others."""
+        """The server will respond to requests up to the stream `last`, and ignores all others."""
         self._leaving = True
         for number in [each for each in self._streams if each > last]:
             self._fail(self._streams[number], Unprocessed())
@@ -260,7 +260,7 @@ class Http2Connection(asyncio.Protocol):
             stream.waiter.set_exception(error)
 
     def _give_up(self, stream: _Stream, error: Exception | None) -> None:
-        """Tell the server that nobody waits for the answer."""
+        """Tells the server that the response is no longer needed."""
         if stream.id in self._streams and not self.closed:
             try:
                 self._h2.reset_stream(stream.id, ErrorCodes.CANCEL)
@@ -275,7 +275,7 @@ class Http2Connection(asyncio.Protocol):
         self._look_idle()
 
     def _time_out(self, stream: _Stream) -> None:
-        """Where the server said nothing at all meanwhile, the connection may be dead."""
+        """If the server sent nothing meanwhile, the connection may be dead."""
         silent = stream.id and self._received_at < stream.sent_at
         self._give_up(stream, SendFailed("timeout", "the receiver took too long to answer"))
         if silent:
@@ -289,7 +289,7 @@ class Http2Connection(asyncio.Protocol):
             stream.timer.cancel()
 
     def _lose(self, error: SendFailed) -> None:
-        """The connection is over, with all that is under way."""
+        """The connection failed, with all its requests."""
         self.close()
         if not self._settled.done():
             self._settled.set_exception(error)
@@ -301,7 +301,7 @@ class Http2Connection(asyncio.Protocol):
         self._ended(self)
 
     def _look_idle(self) -> None:
-        """A connection that is not used for long ends, and at once where it leaves."""
+        """Closes a connection that is unused for long, or at once if it is closing."""
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None

@@ -1,5 +1,5 @@
-"""Requests over HTTP/2, for services that speak nothing else: `hubbub.ports.outgoing` says what is
-promised. One connection for each hub and server, shared by the hub's requests."""
+"""HTTP/2 requests, for services that speak nothing else, per the contract in
+`hubbub.ports.outgoing`. Each hub has one connection per server, shared by its requests."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from hubbub.connectors.http2_connection import Http2Connection
 
 _TRIES = 32
-"""For a request that servers leave unprocessed, because their connection is about to end. Many: a
-hundred requests that share a connection which takes seven have to wait for the fifteenth."""
+"""How often a request is repeated that servers leave unprocessed because their connection is
+closing. Many: with seven requests per connection, a hundred concurrent ones need the fifteenth."""
 
 Key = tuple[str, str, int, bool, Reach]
 
@@ -26,11 +26,11 @@ class Http2Out:
     """Implements `hubbub.ports.outgoing.HttpSender`."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
-        """`tls`: whom to trust, with ALPN `h2`; None: those that the system trusts."""
+        """`tls`: the TLS context with ALPN `h2`; None: the system's authorities."""
         self._dialer = Dialer(tls, ("h2",))
         self._connections: dict[Key, Http2Connection] = {}
         self._leaving: set[Http2Connection] = set()
-        """Those that get no more requests, and still have some under way."""
+        """Connections that get no more requests but still have some in flight."""
         self._dialing: dict[Key, asyncio.Lock] = {}
         self._closed = False
 
@@ -54,7 +54,8 @@ class Http2Out:
     async def _usable(
         self, key: Key, parts: CallbackParts, reach: Reach, seconds: float
     ) -> Http2Connection:
-        """The connection for new requests, made once for all who wait. Raises `SendFailed`."""
+        """The connection for new requests, opened once for all waiting callers. Raises
+        `SendFailed`."""
         found = self._connections.get(key)
         if found is not None and found.usable:
             return found
@@ -102,7 +103,7 @@ class Http2Out:
                 del self._connections[key]
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Cancels requests in flight, too."""
         self._closed = True
         for connection in (*self._connections.values(), *self._leaving):
             connection.close()

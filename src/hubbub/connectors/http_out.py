@@ -1,7 +1,7 @@
-"""Requests to servers that strangers named: `hubbub.ports.outgoing` says what is promised.
+"""HTTP requests to tenants' servers, per the contract in `hubbub.ports.outgoing`.
 
-Connections are kept for a while and used again, by the same hub only and for what is allowed the
-same addresses. Why this is no client of a library: docs/dependencies.md.
+Connections are kept alive for a while and reused, only by the same hub and the same permitted
+addresses. docs/dependencies.md says why no library is used.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class HttpOut:
     """Implements `hubbub.ports.outgoing.HttpSender`."""
 
     def __init__(self, tls: ssl.SSLContext | None = None, max_idle: int = _MOST_IDLE) -> None:
-        """`tls`: whom to trust; None: those that the system trusts."""
+        """`tls`: the TLS context; None: the system's authorities."""
         self._dialer = Dialer(tls)
         self._idle: dict[PoolKey, list[OutgoingConnection]] = {}
         self._kept = FairShare(max_idle)
         self._open: set[OutgoingConnection] = set()
-        """Those with a request under way."""
+        """Connections with a request in flight."""
         self._sweeping: asyncio.TimerHandle | None = None
         self._closed = False
 
@@ -61,7 +61,7 @@ class HttpOut:
         await self._dialer.check(hub, url, reach)
 
     async def close(self) -> None:
-        """Ends what is under way, too."""
+        """Cancels requests in flight, too."""
         self._closed = True
         if self._sweeping is not None:
             self._sweeping.cancel()
@@ -118,7 +118,7 @@ class HttpOut:
                 self._sweeping = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Close what nobody needed for a while."""
+        """Closes connections that were unused for a while."""
         loop = asyncio.get_running_loop()
         limit = loop.time() - _IDLE_SECONDS
         for key, connections in list(self._idle.items()):

@@ -1,4 +1,4 @@
-"""One connection to a server that strangers named: a request at a time, an answer within bounds."""
+"""One HTTP connection to a tenant's server: one request at a time, with bounded responses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import httptools
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
 _HEAD_BYTES = 64 * 1024
-"""For everything of an answer that is not its body."""
+"""The size limit of a response without its body."""
 
 
 @dataclass(slots=True, eq=False)
 class OutgoingConnection(asyncio.Protocol):
-    """Made by `HttpOut`, which decides when it is used again."""
+    """Created by `HttpOut`, which decides when it is reused."""
 
     _loop: asyncio.AbstractEventLoop
     _transport: asyncio.Transport | None = None
@@ -36,7 +36,7 @@ class OutgoingConnection(asyncio.Protocol):
     closed: bool = False
     idle_since: float = 0.0
     untouched: bool = True
-    """Nothing has come back for the request that is under way."""
+    """Whether no byte of the response has arrived yet."""
 
     def __post_init__(self) -> None:
         self._parser = httptools.HttpResponseParser(self)
@@ -46,7 +46,7 @@ class OutgoingConnection(asyncio.Protocol):
     def request(
         self, head: bytes, body: bytes, max_answer_bytes: int, seconds: float, started: float
     ) -> asyncio.Future[HttpResponse]:
-        """Send it. The answer raises `SendFailed`; it has `seconds` left."""
+        """Sends a request. The future raises `SendFailed` after `seconds`."""
         assert self._transport is not None
         assert self._waiter is None
         waiter = self._waiter = self._loop.create_future()
@@ -70,7 +70,7 @@ class OutgoingConnection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request can go over it."""
+        """Whether another request can be sent on it."""
         return (
             not self.closed
             and self._complete

@@ -11,7 +11,7 @@ from hubbub.ports.outgoing import HttpRequest
 def post(
     hub: str, url: str, body: bytes, headers: Mapping[str, str], seconds: float, max_bytes: int
 ) -> HttpRequest:
-    """Sent once: who answers it may do something."""
+    """Not repeatable: the receiver may have side effects."""
     return HttpRequest(
         hub,
         "POST",
@@ -25,5 +25,5 @@ def post(
 
 
 def header_safe(text: str) -> str:
-    """Header values are ASCII; other characters go percent-encoded, as in paths."""
+    """Header values are ASCII; other characters are percent-encoded, as in paths."""
     return quote(text, safe=" !#$&'()*+,-./:;=?@[]^_`{|}~")

@@ -1,4 +1,4 @@
-"""Public keys of foreign issuers over HTTP."""
+"""Public keys of external issuers over HTTP."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _ACCEPT = ("Accept", "application/jwk-set+json, application/json")
 
 
 class HttpKeySource:
-    """Implements `hubbub.ports.key_source.KeySource`. Follows no redirects: the address in the
-    hub's settings is the one that is trusted."""
+    """Implements `hubbub.ports.key_source.KeySource`. Follows no redirects: only the URL in the
+    hub's settings is trusted."""
 
     def __init__(self, outgoing: Outgoing, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._outgoing = outgoing
@@ -41,7 +41,10 @@ class HttpKeySource:
                 ) from None
             raise AuthProviderFailed(f"the keys cannot be fetched: {error.word}") from None
         except BadRequest as error:
-            raise AuthProviderFailed(f"the keys cannot be fetched: {error.message}") from None
+            raise AuthProviderFailed(
+                "the keys cannot be fetched: the hub's jwksUrl cannot be used",
+                f"the keys cannot be fetched: {error.message}",
+            ) from None
         if answer.status != 200:
             raise AuthProviderFailed(f"the keys were refused with status {answer.status}")
         return answer.body

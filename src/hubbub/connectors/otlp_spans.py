@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 BATCH_SPANS = 512
 CLOSING_SECONDS = 1.0
-"""Time in which queued spans are sent when the hub ends; the others are dropped."""
+"""Time limit for sending queued spans when the hub ends; the others are dropped."""
 _KINDS = {"server": SpanKind.SERVER, "client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 
 
@@ -48,8 +48,8 @@ class OtlpOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OtlpSpans:
-    """Implements `ports.spans.Spans`. Nothing here waits for the receiver: spans that find the
-    queue full are dropped."""
+    """Implements `ports.spans.Spans`. Never waits for the receiver: spans are dropped when the
+    queue is full."""
 
     def __init__(self, options: OtlpOptions) -> None:
         name, _, value = (options.header or "").partition(":")
@@ -60,7 +60,7 @@ class OtlpSpans:
         )
         self._troubles = _Troubles(options.endpoint)
         self._processor = BatchSpanProcessor(
-            _Watched(self._exporter, self._troubles),
+            _WatchedReceiver(self._exporter, self._troubles),
             max_queue_size=options.queue_size,
             schedule_delay_millis=options.export_seconds * 1000,
             max_export_batch_size=min(BATCH_SPANS, options.queue_size),
@@ -87,7 +87,7 @@ class OtlpSpans:
         return _Span(span) if span.is_recording() else None
 
     async def close(self) -> None:
-        """Send queued spans, for at most `CLOSING_SECONDS`."""
+        """Sends queued spans, for at most `CLOSING_SECONDS`."""
         closing = asyncio.ensure_future(asyncio.to_thread(self._processor.shutdown))
         await asyncio.wait((closing,), timeout=CLOSING_SECONDS)
         if not closing.done():
@@ -123,7 +123,7 @@ def _remote(parent: str) -> NonRecordingSpan:
 
 
 class _Troubles(logging.Handler):
-    """Logs the first of several failed batches, where the SDK would log each."""
+    """Logs the first of several failed batches; the SDK would log each."""
 
     def __init__(self, endpoint: str) -> None:
         super().__init__(logging.WARNING)
@@ -141,7 +141,7 @@ class _Troubles(logging.Handler):
         if not self._said:
             self._said = True
             logger.warning(
-                "traces do not get to %s (%s); spans are dropped until it takes them",
+                "traces cannot be exported to %s (%s); spans are dropped until it accepts them",
                 self._endpoint,
                 record.getMessage(),
             )
@@ -149,11 +149,11 @@ class _Troubles(logging.Handler):
     def over(self) -> None:
         if self._said:
             self._said = False
-            logger.info("traces get to %s again", self._endpoint)
+            logger.info("traces are exported to %s again", self._endpoint)
 
 
-class _Watched(SpanExporter):
-    """Notices when the receiver takes spans again."""
+class _WatchedReceiver(SpanExporter):
+    """Detects when the receiver accepts spans again."""
 
     def __init__(self, exporter: SpanExporter, troubles: _Troubles) -> None:
         self._exporter = exporter

@@ -1,7 +1,7 @@
-"""Names of servers that strangers named: resolved once for all of a hub who ask, and checked.
+"""Resolves and checks names of tenants' servers, once for all concurrent requests of a hub.
 
-A lookup holds a thread until the system gives up on it. Hubs share the threads fairly: names whose
-servers never answer hold up the lookups of the hub that named them, and of no other.
+A lookup blocks a thread until the system gives up. Threads are shared fairly: names whose servers
+never respond delay only lookups of the same hub.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _THREADS = 32
 
 
 class Resolver:
-    """Remembers for a moment. What is remembered was checked, and it is what is connected to, so
-    that nobody gains by changing it meanwhile."""
+    """Caches checked addresses for a moment. Connections go to these addresses, so that changing
+    the DNS record meanwhile has no effect."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="resolving")
@@ -33,8 +33,8 @@ class Resolver:
         self._asked: dict[tuple[str, str], asyncio.Task[tuple[str, ...]]] = {}
 
     async def resolve(self, hub: str, host: str, reach: Reach) -> tuple[str, ...]:
-        """The addresses of a host, in the order in which to try them. Raises `SendFailed` if there
-        are none, or if one of them may not be connected to."""
+        """The addresses of a host, in the order of attempts. Raises `SendFailed` if there are none,
+        or if one of them is forbidden."""
         addresses = await self._addresses(hub, host)
         if not addresses:
             raise SendFailed("resolve", f"the name {host!r} has no address")

@@ -1,11 +1,11 @@
-"""Services: a call goes to the service of its route, over HTTP or NATS, and comes back answered.
+"""Calls of services, over HTTP or NATS, by route.
 
-A service over HTTP gets a POST: the payload as the body with its content type, the headers that
-the route names, and `Hubbub-Hub`, `Hubbub-Method`, `Hubbub-User` and `Hubbub-Session`. A status of
-2xx is an answer, 4xx a refusal whose text is passed on, everything else a failure.
+A service over HTTP receives a POST: the payload as the body with its content type, the headers of
+the route, and `Hubbub-Hub`, `Hubbub-Method`, `Hubbub-User` and `Hubbub-Session`. A status of 2xx is
+a result, 4xx a refusal whose text is forwarded, anything else a failure.
 
-A service over NATS gets a `ServiceCall` on its subject, and answers with a `ServiceAnswer`. Without
-a route the subject is `{prefix}.rpc.{hub}.{method}`: a service only has to listen there.
+A service over NATS receives a `ServiceCall` on its subject, and responds with a `ServiceReply`.
+Without a route the subject is `{prefix}.rpc.{hub}.{method}`: a service only has to listen there.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from hubbub.domain.errors import (
 from hubbub.domain.messages import BINARY
 from hubbub.domain.payloads import is_utf8, untouched_payload
 from hubbub.domain.rules import NATS_SCHEME, RpcRoute
-from hubbub.domain.services import ServiceAnswer, ServiceCall
+from hubbub.domain.services import ServiceCall, ServiceReply
 from hubbub.domain.subjects import rpc_prefix, words
-from hubbub.ports.broker import Broker, NobodyThere, Reply
+from hubbub.ports.broker import Broker, BrokerReply, NobodyThere
 from hubbub.ports.outgoing import HttpResponse, Outgoing, SendFailed
 from hubbub.protocols import hubbub_pb2 as pb
 
 MAX_REASON_CHARS = 500
 ERROR_HEADER = "Nats-Service-Error"
 ERROR_CODE_HEADER = "Nats-Service-Error-Code"
-"""How services that follow the conventions of NATS micro say that something is wrong."""
+"""The error header of services that follow the NATS micro conventions."""
 
 
 class ServiceConnector:
@@ -50,7 +50,7 @@ class ServiceConnector:
 
     async def call(
         self, route: RpcRoute | None, call: ServiceCall, seconds: float, max_bytes: int
-    ) -> ServiceAnswer:
+    ) -> ServiceReply:
         try:
             if route is not None and not route.url.startswith(NATS_SCHEME):
                 return await self._call_over_http(route, call, seconds, max_bytes)
@@ -62,14 +62,15 @@ class ServiceConnector:
                 "it may have done its work"
             ) from None
         if route is not None:
-            raise ServiceUnavailable(f"the service for {call.method!r} is away: {NO_NATS}")
+            told = f"the service for {call.method!r} is away"
+            raise ServiceUnavailable(told, f"{told}: {NO_NATS}")
         raise ServiceNotFound(
             f"hub {call.hub!r} has no service for {call.method!r}; add a route for it"
         )
 
     async def _call_over_http(
         self, route: RpcRoute, call: ServiceCall, seconds: float, max_bytes: int
-    ) -> ServiceAnswer:
+    ) -> ServiceReply:
         request = post(call.hub, route.url, call.payload, _headers(route, call), seconds, max_bytes)
         try:
             answer = await self._outgoing.send("call", request, route.addresses or "public")
@@ -92,7 +93,7 @@ class ServiceConnector:
         call: ServiceCall,
         seconds: float,
         max_bytes: int,
-    ) -> ServiceAnswer:
+    ) -> ServiceReply:
         subject = (
             f"{rpc_prefix(self._prefix, call.hub)}.{words(call.method)}"
             if route is None
@@ -110,7 +111,7 @@ class ServiceConnector:
             async with self._outgoing.slot(call.hub, "call", subject, seconds) as left:
                 reply = await broker.request(subject, request.SerializeToString(), left)
         except NobodyThere as error:
-            raise _unreachable(call, error) from None
+            raise _unreachable(call, str(error)) from None
         return _from_nats(call, reply, max_bytes)
 
 
@@ -128,7 +129,7 @@ def _headers(route: RpcRoute, call: ServiceCall) -> dict[str, str]:
     return headers
 
 
-def _from_http(call: ServiceCall, answer: HttpResponse) -> ServiceAnswer:
+def _from_http(call: ServiceCall, answer: HttpResponse) -> ServiceReply:
     if 200 <= answer.status < 300:
         return _checked(call, answer.body, answer.headers.get("content-type"))
     if 400 <= answer.status < 500:
@@ -136,7 +137,7 @@ def _from_http(call: ServiceCall, answer: HttpResponse) -> ServiceAnswer:
     raise ServiceFailed(f"the service for {call.method!r} answered with status {answer.status}")
 
 
-def _from_nats(call: ServiceCall, reply: Reply, max_bytes: int) -> ServiceAnswer:
+def _from_nats(call: ServiceCall, reply: BrokerReply, max_bytes: int) -> ServiceReply:
     problem = reply.headers.get(ERROR_HEADER)
     if problem is not None:
         if reply.headers.get(ERROR_CODE_HEADER, "").startswith("4"):
@@ -155,11 +156,11 @@ def _from_nats(call: ServiceCall, reply: Reply, max_bytes: int) -> ServiceAnswer
     return _checked(call, answer.payload, answer.content_type or BINARY)
 
 
-def _checked(call: ServiceCall, body: bytes, content_type: str | None) -> ServiceAnswer:
-    """Payload and content type, checked against each other, since payloads are spliced into frames.
-    Raises `ServiceFailed`."""
+def _checked(call: ServiceCall, body: bytes, content_type: str | None) -> ServiceReply:
+    """Checks the payload against its content type, since payloads are spliced into frames. Raises
+    `ServiceFailed`."""
     try:
-        return ServiceAnswer(*untouched_payload(body, content_type))
+        return ServiceReply(*untouched_payload(body, content_type))
     except InvalidPayload as error:
         raise ServiceFailed(
             f"the service for {call.method!r} answered what it should not: {error.message}"
@@ -171,7 +172,7 @@ def _refused(call: ServiceCall, reason: str) -> ServiceRefused:
     return ServiceRefused(shown[:MAX_REASON_CHARS] or f"the service refused {call.method!r}")
 
 
-def _unreachable(call: ServiceCall, reason: object) -> ServiceUnavailable:
+def _unreachable(call: ServiceCall, reason: str) -> ServiceUnavailable:
     return ServiceUnavailable(f"the service for {call.method!r} cannot be reached: {reason}")
 
 

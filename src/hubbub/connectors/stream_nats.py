@@ -1,4 +1,5 @@
-"""Streams in JetStream: a `StreamEvent` on `{prefix}.streams.{hub}.{stream}`, which keeps it."""
+"""Streams in JetStream: each event is stored as a `StreamEvent` on
+`{prefix}.streams.{hub}.{stream}`."""
 
 from __future__ import annotations
 
@@ -36,6 +37,5 @@ class JetStreams:
             async with self._outgoing.slot(event.hub, "stream", "", self._seconds) as left:
                 await self._broker.append(subject, entry.SerializeToString(), event.id, left)
         except LogUnavailable as error:
-            raise StreamUnavailable(
-                f"the stream {event.stream!r} does not take the event right now: {error}"
-            ) from None
+            told = f"the stream {event.stream!r} does not take the event right now"
+            raise StreamUnavailable(told, f"{told}: {error}") from None

@@ -1,7 +1,7 @@
-"""What can be asked of the analytics: the tables by name, and the shape of questions and answers.
+"""The catalogue of analytics tables, and the types of queries and results.
 
-The pipeline makes the tables, the command line and the admin API show them. This is what all of
-them have to know, without any of the libraries that it takes to read one.
+The pipeline writes the tables; the command line and the admin API show them. This module holds what
+all three share, and imports no library that reads tables.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ import msgspec
 from hubbub.domain.errors import NotFound
 
 WHOLE_TABLE_ROWS: Final = 1_000_000
-"""More than this is never read at once: such tables are for Spark."""
+"""The most rows that are read at once. Larger tables need Spark."""
 
 
 class Table(msgspec.Struct, frozen=True):
-    """A table that the pipeline makes."""
+    """A table that the pipeline writes."""
 
     name: str
     question: str
-    """What it answers, in one sentence."""
+    """The question that the table answers, in one sentence."""
     time: str | None
-    """The column that says when: a timestamp, or an hour or day as text."""
+    """The time column: a timestamp, or an hour or day as text."""
     order: tuple[str, ...]
-    """The columns by which rows are shown, those with a minus from the highest down."""
+    """The columns by which rows are sorted; a leading minus means descending."""
     counts: tuple[str, ...] = ()
-    """Columns that are added up where rows of a step of time are joined."""
+    """Columns that are summed when rows of one time step are merged."""
     levels: tuple[str, ...] = ()
-    """Columns of which the highest value counts there."""
+    """Columns whose maximum is taken when rows of one time step are merged."""
 
 
 def _table(
@@ -163,20 +163,20 @@ TABLES: Final = (
         "hub measure",
     ),
 )
-"""In an order in which each comes after those that it is made from. Columns are explained in
-`docs/analytics.md`."""
+"""Ordered by dependency: each table comes after the tables that it is computed from. Columns are
+explained in `docs/analytics.md`."""
 
 QUARANTINE: Final = _table(
     "quarantine", "Which records of the journal could not be taken in, and why?", "hour", "-hour"
 )
 LISTED: Final = (*TABLES, QUARANTINE)
-"""What can be looked at."""
+"""The tables that can be queried."""
 
 _BY_NAME: Final = {table.name: table for table in LISTED}
 
 
 def table_named(name: str) -> Table:
-    """Raises `NotFound`, which lists the tables that there are."""
+    """Raises `NotFound`, whose message lists the tables."""
     try:
         return _BY_NAME[name]
     except KeyError:
@@ -185,18 +185,18 @@ def table_named(name: str) -> Table:
 
 
 class RowsQuery(msgspec.Struct, frozen=True):
-    """Which rows of a table are wanted. Times are seconds since 1970."""
+    """Selects rows of a table. Times are seconds since 1970."""
 
     table: str
     hub: str | None = None
     since: float | None = None
     until: float | None = None
-    """This moment itself is not included."""
+    """Exclusive."""
     limit: int = 100
     offset: int = 0
-    """So many rows come before those that are wanted."""
+    """How many rows are skipped."""
     step_seconds: int = 0
-    """The rows of all hubs in question and of so many seconds are joined into one; 0: none are.
+    """Rows of all selected hubs within this many seconds are merged into one row; 0: no merging.
     Only for tables with `counts` or `levels`."""
 
 
@@ -207,6 +207,6 @@ class Rows(msgspec.Struct, frozen=True):
     columns: list[str]
     rows: list[dict[str, Any]]
     more: bool
-    """There are more rows than were asked for."""
+    """Whether more rows follow."""
     computed_at: float | None
     """When the pipeline last wrote its tables, in seconds since 1970; None: it never ran."""

@@ -14,7 +14,7 @@ from hubbub.domain.errors import BadRequest
 
 MAX_URL_CHARS = 2000
 LONGEST_URL = 8192
-"""More than a callback may have: it is asked with a topic in its query."""
+"""A callback may be longer than a URL in a request: the hub appends the topic to its query."""
 
 _UNUSABLE = re.compile("[\x00-\x20\x7f-\x9f\ud800-\udfff\\\\]")
 _HOST = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]*[a-z0-9])?)*\.?")
@@ -23,7 +23,7 @@ _NAT64 = IPv6Network("64:ff9b::/96")
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
-"""The upper half of an interface id whose lower half is an IPv4 address."""
+"""The upper 32 bits of an interface id that embeds an IPv4 address."""
 
 _PRIVATE = tuple(
     map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
@@ -51,32 +51,32 @@ _METADATA = tuple(
         ),
     )
 )  # fmt: skip
-"""Services of clouds that tell a machine its credentials (Azure, Alibaba, Oracle, Amazon, Google,
-Scaleway), outside the local link. A private network never includes them."""
+"""Metadata services of clouds (Azure, Alibaba, Oracle, Amazon, Google, Scaleway) outside the
+link-local range. They give out a machine's credentials, so `private` does not include them."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 Reach = Literal["public", "loopback", "private"]
-"""Which addresses a hub sends requests to: those of the Internet; besides, this machine; besides,
-private networks."""
+"""The addresses that a hub may send requests to: public ones only; also this machine; also private
+networks."""
 
 
 class CallbackParts(msgspec.Struct, frozen=True):
-    """A URL that was checked, as a client needs it."""
+    """A checked URL, split into the parts that an HTTP client needs."""
 
     tls: bool
     host: str
     """In lower case; an IPv6 address without brackets."""
     port: int
     target: str
-    """Path and query, as they stand in a request."""
+    """Path and query, as in the request line."""
     authority: str
-    """As in the header `Host`."""
+    """The value of the `Host` header."""
 
 
 @lru_cache(maxsize=16_384)
 def check_callback(url: str, max_chars: int = MAX_URL_CHARS) -> CallbackParts:
-    """The parts of a callback URL. Raises `BadRequest`, which names what is wrong."""
+    """Splits a callback URL into its parts. Raises `BadRequest`, which names the problem."""
     if len(url) > max_chars:
         raise BadRequest(
             f"the callback {url[:40]!r}… has {len(url)} characters; at most {max_chars} are allowed"
@@ -131,8 +131,8 @@ def _bad(url: str, problem: str) -> BadRequest:
 
 
 def literal_address(host: str) -> str | None:
-    """The address that a host is, in whatever spelling systems read as one (decimal, octal, hex,
-    with parts left out); None: it is a name."""
+    """Returns the IP address that a host stands for, in any spelling that operating systems accept
+    (decimal, octal, hexadecimal, shortened); None if the host is a name."""
     try:
         found: Address | None = ip_address(host)
     except ValueError:
@@ -164,8 +164,8 @@ def _legacy_number(text: str) -> int | None:
 
 
 def may_reach(text: str, reach: Reach) -> bool:
-    """Whether a request may go to this address. Never to one of the local link, to the metadata
-    service of a cloud, to a group, or to what cannot be read."""
+    """Whether a request may go to this address. Link-local addresses, metadata services of clouds,
+    multicast groups and unreadable addresses are always refused."""
     try:
         addresses = _unwrapped(ip_address(text))
     except ValueError:
@@ -182,7 +182,8 @@ def _may_reach(address: Address, reach: Reach) -> bool:
 
 
 def _unwrapped(address: Address) -> list[Address]:
-    """The addresses that packets to this one may end up at."""
+    """Returns the addresses at which packets to this one may arrive: the address itself and the
+    IPv4 addresses embedded in it."""
     if isinstance(address, IPv6Address):
         low = IPv4Address(int(address) & 0xFFFFFFFF)
         if address in _MAPPED or address in _NAT64:

@@ -1,12 +1,12 @@
-"""A durable subscription's place in its channel: what is done, who holds what, what comes next.
+"""The cursor of a durable subscription: acknowledged messages, leases, and the next message.
 
-Everything up to the floor is done. Above it there are exceptions only: ranges that are done out of
-order, and messages that were handed out more than once. So its size follows what is unusual, never
-how many messages wait.
+Every message up to the floor is acknowledged. Above the floor, the cursor stores exceptions only:
+ranges acknowledged out of order, and messages delivered more than once. Its size depends on the
+exceptions, not on the backlog.
 
-Leases, and what was handed out just now, are not saved. After a restart everything that is not done
-is handed out again; `reserved`, which is saved and runs ahead, tells which of it may have been
-handed out before.
+Leases and recent deliveries are not saved. After a restart, every unacknowledged message is
+delivered again; `reserved`, which is saved ahead of deliveries, tells which messages may be
+redeliveries.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RESERVE_AHEAD = 10_000
 
 
 class Ranges:
-    """Numbers, kept as ranges that neither touch nor overlap, in rising order."""
+    """A set of integers, stored as ascending ranges that neither touch nor overlap."""
 
     __slots__ = ("_ends", "_starts")
 
@@ -48,7 +48,7 @@ class Ranges:
         return sum(end - start + 1 for start, end in self)
 
     def count_between(self, start: int, end: int) -> int:
-        """How many numbers from `start` to `end` are in it."""
+        """How many numbers from `start` to `end`, inclusive, are in the set."""
         return sum(max(0, min(e, end) - max(s, start) + 1) for s, e in self)
 
     def add(self, number: int) -> None:
@@ -69,7 +69,7 @@ class Ranges:
             self._ends.insert(index, number)
 
     def next_outside(self, number: int) -> int:
-        """The first number from this one on that is not in it."""
+        """The smallest number from this one on that is not in the set."""
         index = bisect_right(self._starts, number) - 1
         if index >= 0 and number <= self._ends[index]:
             return self._ends[index] + 1
@@ -82,7 +82,7 @@ class Ranges:
 
 
 def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
-    """The numbers, which may come in any order, as runs from first to last."""
+    """Groups the numbers, given in any order, into runs (first, last)."""
     runs: list[tuple[int, int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:
@@ -93,7 +93,7 @@ def runs_of(numbers: Iterable[int]) -> list[tuple[int, int]]:
 
 
 class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The saved state of a cursor besides its floor."""
+    """The saved state of a cursor, without its floor."""
 
     options: SubscriptionOptions
     epoch: str
@@ -105,10 +105,10 @@ class CursorRecord(msgspec.Struct, frozen=True, array_like=True):
     dead_letters: int = 0
     missed: int = 0
     dead_lettering: int = 0
-    """The serial of the message that is on its way to the dead letters; 0: none."""
+    """The serial of the message that is being moved to the dead letters; 0: none."""
     expired: int = 0
     replayed: int = 0
-    """Dead letters that a replay delivered."""
+    """How many dead letters a replay delivered."""
 
 
 class Pick(msgspec.Struct, frozen=True):
@@ -125,7 +125,7 @@ class Lease(msgspec.Struct):
 
 
 class Cursor:
-    """State only; the owner of the channel drives it. Times are monotonic seconds."""
+    """State without I/O; the channel's owner drives it. Times are monotonic seconds."""
 
     __slots__ = (
         "_counted",
@@ -161,18 +161,19 @@ class Cursor:
         self.replayed = record.replayed
         self.dead_lettering = record.dead_lettering
         self.expired = record.expired
-        """Messages that were passed over since their time to live was over."""
+        """How many messages were skipped because they had expired."""
         self.leases: dict[int, Lease] = {}
-        """Shared: who holds which message."""
+        """Shared subscriptions: the leases, by serial."""
         self._counts = dict(record.counts)
         self._suspect = self.reserved
-        """Up to here messages may have been handed out in an earlier life."""
+        """Up to this serial, messages may have been delivered before the restart."""
         self._counted = max(self._counts, default=0)
-        """Messages beyond this one were never handed out in this life."""
+        """Messages beyond this serial have not been delivered since the restart."""
         self._next = floor + 1
-        """Shared: the first message that nobody was handed in this life."""
+        """Shared subscriptions: the first message that no consumer has received since the
+        restart."""
         self._returned: list[int] = []
-        """Shared: messages that came back, in order."""
+        """Shared subscriptions: serials of returned messages, ascending."""
 
     def record(self) -> CursorRecord:
         return CursorRecord(
@@ -194,7 +195,7 @@ class Cursor:
         return serial <= self.floor or serial in self.done
 
     def lag(self, head: int) -> int:
-        """Messages that are not done."""
+        """How many messages are not acknowledged."""
         return max(0, head - self.floor - self.done.total())
 
     @property
@@ -204,8 +205,9 @@ class Cursor:
     # -- handing out ----------------------------------------------------------------------------
 
     def pick(self, head: int, limit: int, consumer: str, now: float, after: int = 0) -> list[Pick]:
-        """The next messages for this consumer, at most `limit`; they count as handed out. `after`,
-        for subscriptions that are not shared: the caller holds the messages up to that serial."""
+        """Takes the next messages for this consumer, at most `limit`, and counts them as delivered.
+        `after` (only unshared subscriptions): the caller already holds the messages up to that
+        serial."""
         if self.options.shared:
             serials = self._choose_shared(head, limit)
             until = now + self.options.lease_seconds
@@ -255,7 +257,7 @@ class Cursor:
         return Pick(serial, count, redelivered)
 
     def put_back(self, serials: Iterable[int]) -> None:
-        """These messages were picked, but could not be handed out."""
+        """Returns messages that were picked but could not be delivered."""
         for serial in serials:
             count = self._counts.get(serial, 0) - 1
             self.redeliveries -= count > 0
@@ -267,7 +269,7 @@ class Cursor:
                 insort(self._returned, serial)
 
     def must_reserve(self, picks: Iterable[Pick]) -> bool:
-        """Whether the record has to be saved before these are handed out."""
+        """Whether the record must be saved before these messages are delivered."""
         highest = max([pick.serial for pick in picks], default=0)
         if highest <= self.reserved:
             return False
@@ -275,14 +277,15 @@ class Cursor:
         return True
 
     def worn_out(self, picks: Iterable[Pick]) -> list[int]:
-        """The picked messages that were handed out `max_deliveries` times before: dead letters."""
+        """The picked messages that were delivered `max_deliveries` times before: they become dead
+        letters."""
         limit = self.options.max_deliveries
         return [pick.serial for pick in picks if pick.deliveries > limit] if limit else []
 
     # -- leases ---------------------------------------------------------------------------------
 
     def expire(self, now: float) -> bool:
-        """Take back what was held too long. Answers whether there was anything."""
+        """Releases expired leases. Returns whether there were any."""
         expired: list[int] = []
         for serial, lease in self.leases.items():  # those that were handed out first come first
             if lease.until > now:
@@ -291,7 +294,8 @@ class Cursor:
         return self._take_back(expired)
 
     def give_back(self, serials: Iterable[int], consumer: str) -> bool:
-        """A consumer says that it will not do these."""
+        """Returns messages that a consumer does not want to process. Returns whether it held any of
+        them."""
         return self._take_back(
             [s for s in serials if s in self.leases and self.leases[s].consumer == consumer]
         )
@@ -305,7 +309,7 @@ class Cursor:
     # -- done -----------------------------------------------------------------------------------
 
     def acknowledge(self, serials: Iterable[int], head: int) -> int:
-        """Returns how many of the messages were not acknowledged before."""
+        """Returns how many of the messages were newly acknowledged."""
         wanted = set(serials)
         self._check(max(wanted, default=0), min(wanted, default=1), head)
         fresh = [s for s in wanted if s > self.floor and s not in self.done]
@@ -316,14 +320,14 @@ class Cursor:
         return len(fresh)
 
     def pass_expired(self, serials: Iterable[int], head: int) -> int:
-        """Acknowledge messages whose time to live is over. Returns how many were not acknowledged
-        before."""
+        """Acknowledges expired messages. Returns how many were newly acknowledged."""
         fresh = self.acknowledge(serials, head)
         self.expired += fresh
         return fresh
 
     def acknowledge_up_to(self, serial: int, head: int, consumer: str) -> int:
-        """Shared: of those that this consumer holds."""
+        """Acknowledges everything up to a serial; on a shared subscription, only what this consumer
+        holds."""
         self._check(serial, max(serial, 1), head)
         if self.options.shared:
             held = [s for s, lease in self.leases.items() if lease.consumer == consumer]
@@ -333,7 +337,7 @@ class Cursor:
         return max(0, fresh)
 
     def pass_over(self, serial: int) -> None:
-        """Everything up to here is done, whatever it was."""
+        """Acknowledges every message up to this serial, whether delivered or not."""
         if serial <= self.floor:
             return
         if self._counted <= serial:
@@ -349,8 +353,8 @@ class Cursor:
         self._raise_floor()
 
     def lose_before(self, first: int) -> int:
-        """The channel's messages begin with `first` now: those before are gone. Answers how many
-        of them were not done."""
+        """The channel's oldest message is now `first`. Returns how many of the deleted messages
+        were not acknowledged."""
         if first - 1 <= self.floor:
             return 0
         lost = first - 1 - self.floor - self.done.count_between(self.floor + 1, first - 1)

@@ -1,4 +1,4 @@
-"""Encrypted content (RFC 8188, `aes128gcm`): only who has the key can read it."""
+"""Encrypted content (RFC 8188, `aes128gcm`), readable only with the key."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SALT_BYTES = 16
 _TAG_BYTES = 16
 _HEAD_BYTES = SALT_BYTES + 4 + 1
 _MORE, _LAST = 1, 2
-"""What ends the content of a record; only zeros may follow."""
+"""Delimiters that end a record's content; only zeros may follow."""
 
 
 def encrypt(
     key: bytes, salt: bytes, body: bytes, key_id: bytes = b"", record_bytes: int = 18
 ) -> bytes:
-    """In one record, which the head says to have at most `record_bytes`, or as many as it needs.
-    `salt`: 16 random bytes that are never used again. `key_id` (255 bytes at most) tells the reader
-    which key it was."""
+    """Encrypts into one record; the header states a record size of `record_bytes`, or larger if
+    needed. `salt`: 16 random bytes, never reused. `key_id` (at most 255 bytes) tells the reader
+    which key was used."""
     content, nonce = _derive(key, salt)
     size = len(body) + 1 + _TAG_BYTES
     head = salt + max(size, record_bytes).to_bytes(4, "big") + bytes([len(key_id)]) + key_id
@@ -32,7 +32,7 @@ def encrypt(
 
 
 def decrypt(key: bytes, data: bytes) -> bytes:
-    """Raises `BadRequest` where it is not whole, or was encrypted with another key."""
+    """Raises `BadRequest` if the data is truncated or was encrypted with another key."""
     if len(data) < _HEAD_BYTES:
         raise BadRequest("the encrypted content is cut short")
     salt, size = data[:SALT_BYTES], int.from_bytes(data[SALT_BYTES : SALT_BYTES + 4], "big")
@@ -61,14 +61,14 @@ def _opened(cipher: AESGCM, nonce: bytes, record: bytes, is_last: bool) -> bytes
 
 
 def _cipher(key: bytes) -> AESGCM:
-    """Loaded when it is needed: most hubs encrypt nothing."""
+    """Imported lazily: most hubs encrypt nothing."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)
 
 
 def _derive(key: bytes, salt: bytes) -> tuple[bytes, bytes]:
-    """The key of the content, and what the nonces of its records begin with."""
+    """Derives the content key and the nonce base."""
     secret = hmac.digest(salt, key, "sha256")
     content = hmac.digest(secret, b"Content-Encoding: aes128gcm\x00\x01", "sha256")
     nonce = hmac.digest(secret, b"Content-Encoding: nonce\x00\x01", "sha256")

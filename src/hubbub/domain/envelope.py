@@ -1,4 +1,4 @@
-"""The envelope of a message: what a publisher may say in it, and when the message expires."""
+"""The envelope of a message: checks of its fields, and the message's expiry."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
 
 MAX_TEXT: Final = 256
-"""Characters of a name or id in the envelope."""
+"""The most characters of a name or id in the envelope."""
 MAX_HEADERS_BYTES: Final = 8 * 1024
 MAX_LOCATION_BYTES: Final = 1024
 MAX_DEPTH: Final = 16
-"""Objects and lists inside each other, in headers and locations."""
+"""Nesting depth of headers and locations."""
 HIGHEST_PRIORITY: Final = 5
 _MOST: Final = 2**53 - 1
-"""The greatest whole number that every JSON reader keeps."""
+"""The greatest integer that every JSON reader preserves."""
 _LARGEST: Final = 2**64 - 1
 _SMALLEST: Final = -(2**63)
-"""Whole numbers in headers and locations: what every store keeps."""
+"""The smallest integer in headers and locations: every store preserves 64 bits."""
 MAX_TOKEN: Final = 4096
-"""Characters of a security token."""
+"""The most characters of a security token."""
 TEXTS: Final = (
     "subtype",
     "author",
@@ -36,20 +36,20 @@ TEXTS: Final = (
     "language",
     "delivery_policy",
 )
-OBJECTS: Final = ("location", "headers")
+OBJECTS: Final = {"location": MAX_LOCATION_BYTES, "headers": MAX_HEADERS_BYTES}
+"""The maximum JSON size of each object field."""
 NUMBERS: Final = {
     "priority": HIGHEST_PRIORITY,
     "relevant_until": _MOST,
     "ttl": _MOST,
 }
-"""By their greatest value; the smallest is 0."""
+"""The maximum of each number field; the minimum is 0."""
 _HUB_SETS: Final = ("producer_id", "producer_seq", "dead_letter_of")
-_DEGREES: Final = {"lat": 90.0, "lng": 180.0}
 
 
 def check_envelope(item: PublishItem, identity: Identity) -> None:
-    """The one check of the rarer fields, for every door. Raises `InvalidAttribute`, or
-    `NotPermitted` where a client speaks for another sender."""
+    """Checks the rarer fields of a publish, for all protocols. Raises `InvalidAttribute`, or
+    `NotPermitted` if a client names another sender."""
     token = item.security_token
     if token is not None and not 0 < len(token) <= MAX_TOKEN:
         raise InvalidAttribute(
@@ -60,7 +60,7 @@ def check_envelope(item: PublishItem, identity: Identity) -> None:
 
 
 def check_attributes(attributes: Attributes, identity: Identity) -> None:
-    """Raises `InvalidAttribute`, or `NotPermitted` where a client speaks for another sender."""
+    """Raises `InvalidAttribute`, or `NotPermitted` if a client names another sender."""
     for name in _HUB_SETS:
         if getattr(attributes, name) is not None:
             raise InvalidAttribute(f"{wire_name(name)} is set by the hub alone; leave it out")
@@ -72,10 +72,8 @@ def check_attributes(attributes: Attributes, identity: Identity) -> None:
         number = getattr(attributes, name)
         if number is not None and not 0 <= number <= most:
             raise InvalidAttribute(f"{wire_name(name)} is {number}; give a number from 0 to {most}")
-    if attributes.headers is not None:
-        _check_object("headers", attributes.headers, MAX_HEADERS_BYTES)
-    if attributes.location is not None:
-        _check_location(attributes.location)
+    for name in OBJECTS:
+        check_object(name, getattr(attributes, name))
     sender = attributes.sender
     if sender is not None and sender != identity.user_id and not identity.trusted:
         raise NotPermitted(
@@ -84,7 +82,7 @@ def check_attributes(attributes: Attributes, identity: Identity) -> None:
 
 
 def expires_at(message: Message) -> int | None:
-    """When the message is to be delivered no longer, in ms since 1970; None: never."""
+    """When the message expires, in ms since 1970; None: never."""
     attributes = message.attributes
     if attributes is None or not attributes.ttl:
         return None
@@ -106,37 +104,29 @@ def _check_text(name: str, value: str) -> None:
         )
 
 
-def _check_location(location: dict[str, Any]) -> None:
-    _check_object("location", location, MAX_LOCATION_BYTES)
-    for name, most in _DEGREES.items():
-        value = location.get(name)
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > most:
-            raise InvalidAttribute(
-                f"location.{name} is {str(value)[:40]!r}; give degrees from -{most:g} to {most:g}"
-            )
-
-
 def check_storable(name: str, value: dict[str, Any]) -> None:
-    """That nodes can tell each other the object and store it. Raises `InvalidAttribute`."""
+    """Checks that the object can be stored and sent between nodes. Raises `InvalidAttribute`."""
     if _depth(value, MAX_DEPTH) > MAX_DEPTH:
         raise InvalidAttribute(f"{name} has more than {MAX_DEPTH} levels; make it flatter")
     if not _storable(value):
         raise InvalidAttribute(f"{name} has a whole number of more than 64 bits; write it as text")
 
 
-def _check_object(name: str, value: dict[str, Any], most_bytes: int) -> None:
+def check_object(name: str, value: dict[str, Any] | None) -> None:
+    """Checks a location or headers. The members of a location are checked by filters only. Raises
+    `InvalidAttribute`."""
+    if value is None:
+        return
     check_storable(name, value)
-    size = len(msgspec.json.encode(value))
-    if size > most_bytes:
+    size, most = len(msgspec.json.encode(value)), OBJECTS[name]
+    if size > most:
         raise InvalidAttribute(
-            f"{name} takes {size} bytes; at most {most_bytes} fit, the payload takes more"
+            f"{name} takes {size} bytes; at most {most} fit, the payload takes more"
         )
 
 
 def _depth(value: object, most: int) -> int:
-    """How many objects and lists lie inside each other; counts no further than `most` + 1."""
+    """Nesting depth; counts no further than `most` + 1."""
     if isinstance(value, dict):
         inner = value.values()
     elif isinstance(value, list | tuple):
@@ -149,7 +139,7 @@ def _depth(value: object, most: int) -> int:
 
 
 def _storable(value: object) -> bool:
-    """Whether all whole numbers inside fit into 64 bits."""
+    """Whether all integers inside fit into 64 bits."""
     if isinstance(value, dict):
         return all(map(_storable, value.values()))
     if isinstance(value, list | tuple):

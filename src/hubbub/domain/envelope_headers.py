@@ -1,8 +1,8 @@
-"""The rarer fields of the envelope as HTTP headers, beside a body that is the payload alone.
+"""The rarer envelope fields as HTTP headers, beside a body that is only the payload.
 
-A field is a header of its name: `conversation_id` is `Hubbub-Conversation-Id`. Texts are UTF-8 with
-everything but visible ASCII percent-encoded, and `%` itself; numbers are decimal; `headers` and
-`location` are JSON in ASCII.
+A field is a header with its name: `conversation_id` is `Hubbub-Conversation-Id`. Texts are UTF-8,
+percent-encoded except for visible ASCII without `%`; numbers are decimal; `headers` and `location`
+are JSON in ASCII.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import Attributes
 
 _SAFE: Final = "!\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
-"""All visible ASCII but the percent sign."""
+"""All visible ASCII except the percent sign."""
 _MAX_DIGITS: Final = 18
 _PREFIX: Final = b"hubbub-"
 SECURITY_HEADER: Final = "Hubbub-Security-Token"
@@ -34,13 +34,14 @@ def header_name(field: str) -> str:
 
 
 FIELDS: Final = {field: header_name(field) for field in (*TEXTS, *NUMBERS, *OBJECTS)}
-"""Header by field."""
+"""Header name by field."""
 _KEYS: Final = {field: header.lower().encode() for field, header in FIELDS.items()}
 _SECURITY_KEY: Final = SECURITY_HEADER.lower().encode()
 _IDEMPOTENCY_KEY: Final = IDEMPOTENCY_HEADER.lower().encode()
 _PUSH_KEY: Final = PUSH_HEADER.lower().encode()
 _OF_HUBS: Final = (b"hubbub-message-id", b"hubbub-method", b"hubbub-session")
-"""Beside `Hubbub-Hub`, in each request that a hub makes: to a webhook, a service, a login."""
+"""Headers in each request that a hub sends (to a webhook, a service, a login), besides
+`Hubbub-Hub`."""
 
 
 def header_text(value: str) -> str:
@@ -49,7 +50,7 @@ def header_text(value: str) -> str:
 
 
 def to_headers(attributes: Attributes) -> list[tuple[str, str]]:
-    """Names and values, of the fields that are set."""
+    """Names and values of the headers for all fields that are set."""
     found: list[tuple[str, str]] = []
     for field, header in FIELDS.items():
         value = getattr(attributes, field)
@@ -65,26 +66,26 @@ def to_headers(attributes: Attributes) -> list[tuple[str, str]]:
 
 
 def security_token(headers: Mapping[bytes, bytes]) -> str | None:
-    """Names are in lower case. Raises `InvalidAttribute`."""
+    """`headers`: names in lower case. Raises `InvalidAttribute`."""
     value = headers.get(_SECURITY_KEY)
     return None if value is None else _text("security_token", value)
 
 
 def idempotency_key(headers: Mapping[bytes, bytes]) -> str | None:
-    """Names are in lower case. Raises `InvalidAttribute`."""
+    """`headers`: names in lower case. Raises `InvalidAttribute`."""
     value = headers.get(_IDEMPOTENCY_KEY)
     return None if value is None else _text("idempotency_key", value)
 
 
 def push_options(headers: Mapping[bytes, bytes]) -> dict[str, Any] | None:
-    """Names are in lower case. Raises `InvalidAttribute`."""
+    """`headers`: names in lower case. Raises `InvalidAttribute`."""
     value = headers.get(_PUSH_KEY)
     return None if value is None else _object("push_options", value)
 
 
 def from_headers(headers: Mapping[bytes, bytes]) -> Attributes | None:
-    """None where none of the fields is there. Names are in lower case. Raises `InvalidAttribute`;
-    who may say what is checked by `envelope.check_envelope`."""
+    """Returns None if no field is given. Header names are in lower case. Raises `InvalidAttribute`;
+    `envelope.check_envelope` checks the permissions."""
     if not any(name.startswith(_PREFIX) for name in headers):
         return None
     given: dict[str, Any] = {}
@@ -107,14 +108,14 @@ def check_header_names(
     parameters: Collection[str] = (),
     fields: bool = True,
 ) -> None:
-    """A header `Hubbub-…` that the hub does not read must not pass for a part of the message.
+    """Rejects an unknown `Hubbub-…` header, which the client would take for a part of the message.
 
-    `others`: headers of the door that are no fields of the envelope. `parameters`: what the door
-    takes in the query. `fields`: whether the door reads the fields of the envelope from headers.
+    `others`: headers of the endpoint that are no envelope fields. `parameters`: the endpoint's
+    query parameters. `fields`: whether the endpoint reads envelope fields from headers.
 
-    A request of another hub is let through: the delivery of a webhook whose callback is this door
-    carries `Hubbub-Serial` and the like, and the other hub may be newer. Raises
-    `InvalidAttribute`."""
+    A request of another hub passes: a webhook whose callback is this endpoint sends `Hubbub-Serial`
+    and similar headers, and the other hub may be newer. Raises `InvalidAttribute`.
+    """
     given = [name for name in headers if name.startswith(_PREFIX)]
     if not given or (b"hubbub-hub" in headers and any(each in headers for each in _OF_HUBS)):
         return

@@ -67,13 +67,14 @@ HubbubError
 └── Internal              a fault of the hub itself
 
 The code is the contract (`docs/errors.md` lists them). HTTP statuses and WebSocket close codes
-are part of the table too, but only the edges read them.
+are part of the table too, but only the edges read them. A message goes to strangers: what only
+the operator may read (paths, addresses, a driver's words) is the error's detail.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class HubbubError(Exception):
@@ -87,13 +88,28 @@ class HubbubError(Exception):
     reconnect: ClassVar[bool] = True
 
     retry_after: float | None = None
-    """Seconds after which the same request may work, where they are known."""
+    """Seconds after which the same request may succeed, if known."""
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, detail: str | None = None) -> None:
+        """`message` is sent to the caller. `detail` is for the operator only: it may contain paths,
+        addresses, settings and messages of drivers or the operating system. Logs write
+        `str(error)`, which is the detail if there is one; gateways send the message."""
         super().__init__(message)
         self.message = message
+        self.detail = detail
         self.details: dict[str, Any] = {}
-        """What a program can act on, as JSON has it: the names are those of the protocol."""
+        """Machine-readable details in JSON; the names are those of the protocol."""
+
+    def __str__(self) -> str:
+        return self.detail or self.message
+
+    def with_detail(self, detail: str | None) -> Self:
+        self.detail = detail
+        return self
+
+
+STORE_AWAY = "the store cannot be used right now; try again later"
+STORE_FULL = "the store is full: nothing can be stored right now, other requests go on"
 
 
 class BadRequest(HubbubError):
@@ -122,7 +138,7 @@ class InvalidPayload(BadRequest):
 
 
 class InvalidPatch(BadRequest):
-    """`opIndex` of its details: the operation that is none."""
+    """`opIndex` in its details: the index of the invalid operation."""
 
     code = "invalid_patch"
     http_status = 422
@@ -134,7 +150,7 @@ class InvalidAttribute(BadRequest):
 
 
 class InvalidFilter(BadRequest):
-    """`at` of its details: the place in the definition."""
+    """`at` in its details: the position in the definition."""
 
     code = "invalid_filter"
     http_status = 422
@@ -145,7 +161,7 @@ class IncompleteFilter(InvalidFilter):
 
 
 class ValidationFailed(BadRequest):
-    """`status` of its details: the one that a command answers."""
+    """`status` in its details: the status of the command's result."""
 
     code = "validation_failed"
     http_status = 422
@@ -196,7 +212,7 @@ class WrongChannelKind(BadRequest):
 
 
 class SecretNeeded(BadRequest):
-    """`(hidden)` stands for a secret that was given for another address, or for none."""
+    """`(hidden)` was sent in place of a secret that belongs to another address or was never set."""
 
     code = "secret_needed"
 
@@ -279,15 +295,15 @@ class Conflict(HubbubError):
 
 
 class VersionMismatch(Conflict):
-    """What was to be changed is not at the version that the caller has seen. Of a document, its
-    details say the `version` and `epoch` that it has."""
+    """The object is not at the version that the caller expects. For a document, the details hold
+    its `version` and `epoch`."""
 
     code = "version_mismatch"
     http_status = 412
 
 
 class PatchFailed(Conflict):
-    """`opIndex` of its details: the operation that does not fit; `reason`: `test`, `missing`,
+    """`opIndex` in its details: the index of the failed operation; `reason`: `test`, `missing`,
     `index` or `inside`."""
 
     code = "patch_failed"
@@ -299,7 +315,7 @@ class PatchFailed(Conflict):
 
 
 class SessionReplaced(Conflict):
-    """The session was restored on another connection, which took this one's place."""
+    """The session was restored on another connection, which replaced this one."""
 
     code = "session_replaced"
     close_code = 4415
@@ -433,7 +449,13 @@ class StreamUnavailable(Unavailable):
 
 
 class StoreUnavailable(Unavailable):
+    """The detail describes the fault of the store: it names files, addresses and settings."""
+
     code = "store_unavailable"
+
+    @classmethod
+    def because(cls, detail: str) -> StoreUnavailable:
+        return cls(STORE_AWAY, detail)
 
 
 class StaleOwner(Unavailable):
@@ -453,8 +475,15 @@ class Internal(HubbubError):
     code = "internal"
 
 
+def over_quota(hub: str, quota: int) -> QuotaExceeded:
+    return QuotaExceeded(
+        f"hub {hub!r} has used up its quota of {quota} stored bytes; "
+        "shorten its retention, delete what nobody needs, or raise the quota"
+    )
+
+
 HUB_AWAY = (HubNotFound, HubRestoring)
-"""Nothing can be done in a hub: it is not there, or not now."""
+"""The hub is absent: deleted, or being restored."""
 
 
 def _walk(kind: type[HubbubError]) -> list[type[HubbubError]]:
@@ -462,6 +491,6 @@ def _walk(kind: type[HubbubError]) -> list[type[HubbubError]]:
 
 
 def catalogue() -> dict[str, type[HubbubError]]:
-    """All error classes of the hub by their stable code; the base shares `internal` with its leaf.
-    A client's own errors, which never travel, are not among them."""
+    """All error classes of the hub by stable code; the base class shares `internal` with its leaf.
+    Errors that exist only in the client are not included."""
     return {kind.code: kind for kind in _walk(HubbubError) if kind.__module__ == __name__}

@@ -1,5 +1,5 @@
-"""The two sides of the socket protocol: a request is the payload of an event that a client sends,
-a notice that of one that the hub sends. Here are the events that both send."""
+"""Base classes of the socket protocol's events: requests (from a client) and notices (from the
+hub)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import msgspec
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What a client asks for."""
+    """An event that a client sends."""
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """What the hub says to a session."""
+    """An event that the hub sends to a session."""
 
 
 class Ping(Request, Notice, frozen=True):

@@ -1,6 +1,6 @@
-"""Types of fields that come from outside: their bounds, and the patterns of the OpenAPI document.
+"""Types of external fields with their bounds, and their patterns in the OpenAPI document.
 
-Constraints of `Meta` hold when a struct is decoded, not when it is made in code.
+Constraints of `Meta` are enforced when a struct is decoded, not when code creates it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from hubbub.domain.names import MAX_NAME_CHARS, MAX_USER_ID_CHARS
 
 
 def wire_name(name: str) -> str:
-    """`session_id` is `sessionID` on the wire, as in the socket's protocol."""
+    """Converts a field name to its name on the wire: `session_id` becomes `sessionID`."""
     first, *rest = name.split("_")
     return first + "".join("ID" if word == "id" else word.capitalize() for word in rest)
 
 
 def whole_numbers(value: Any) -> Any:
-    """To JSON, 5.0 and 5 are the same number."""
+    """Converts floats without a fraction to integers: JSON does not distinguish 5.0 and 5."""
     if isinstance(value, dict):
         return {key: whole_numbers(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -32,7 +32,8 @@ def whole_numbers(value: Any) -> Any:
 _NAME = r"^[^\u0000-\u001f\u007f-\u009f*#]+$"
 Name = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS, pattern=_NAME)]
 NAME_SCHEMA = {"minLength": 1, "maxLength": MAX_NAME_CHARS, "pattern": _NAME}
-"""Of a name that `domain.names.check_name` checks: what is wrong with it is `InvalidName` then."""
+"""The schema of a name that `domain.names.check_name` checks; violations are reported as
+`InvalidName`."""
 Text = Annotated[
     str, Meta(min_length=1, max_length=255, pattern=r"^[^\u0000-\u001f\u007f-\u00a0]+$")
 ]

@@ -1,4 +1,4 @@
-"""A bounded buffer of a channel's latest messages, and what it can still answer."""
+"""A bounded buffer of a channel's latest messages, and the queries that it can answer."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from itertools import islice
 
 import msgspec
 
+from hubbub.domain.asking import ChannelRequest
 from hubbub.domain.messages import Message
+from hubbub.domain.notices import HistoryPage
 
 PAGE_BYTES = 512 * 1024
-"""Payloads and attributes in one page, unless a single message is larger. As base64 in JSON they
-fit into the default send buffer of a connection and leave room for live messages."""
+"""The size of payloads and attributes in one page, unless a single message is larger. As base64 in
+JSON, a page fits into the default send buffer and leaves room for live messages."""
 
 _encoder = msgspec.msgpack.Encoder()
 
 
 def size_of(message: Message) -> int:
-    """The bytes that a message takes up in a page."""
+    """The bytes that a message occupies in a page."""
     attributes = message.attributes
     return len(message.payload) + (0 if attributes is None else len(_encoder.encode(attributes)))
 
 
 class PageRoom:
-    """The room that is left in a page: `messages` and `size` (bytes). The first message always
+    """The remaining room of a page in `messages` and `size` (bytes). The first message always
     fits."""
 
     __slots__ = ("_empty", "messages", "size")
@@ -35,7 +37,7 @@ class PageRoom:
         self._empty = True
 
     def take(self, size: int) -> bool:
-        """Whether one more message of this size fits; if so, it is in."""
+        """Whether one more message of this size fits; if it does, the room is reserved."""
         if self.messages <= 0 or (size > self.size and not self._empty):
             return False
         self._empty = False
@@ -45,7 +47,7 @@ class PageRoom:
 
 
 def fitting(messages: Iterable[Message], limit: int) -> list[Message]:
-    """The first messages, as many as a page has room for."""
+    """The leading messages that fit into a page."""
     room, found = PageRoom(limit), []
     for message in messages:
         if not room.take(size_of(message)):
@@ -54,12 +56,12 @@ def fitting(messages: Iterable[Message], limit: int) -> list[Message]:
     return found
 
 
-class HistoryQuery(msgspec.Struct, frozen=True):
-    """A page of a channel. At most one of the bounds is set; none asks for the newest messages.
-    `epoch`, where given, must still be the channel's."""
+class HistoryQuery(ChannelRequest[HistoryPage], frozen=True):
+    """Reads a page of a channel. At most one bound is set; without a bound, the newest messages are
+    returned. `epoch`, if given, must match the channel's epoch."""
 
-    hub: str
-    channel: str
+    travels_in = ("history", "query")
+
     limit: int
     after: int | None = None
     before: int | None = None
@@ -67,25 +69,44 @@ class HistoryQuery(msgspec.Struct, frozen=True):
     before_time: int | None = None
     epoch: str | None = None
     conversation: str | None = None
-    """Only the messages of this conversation; then `after` or `before` may be set."""
+    """Only messages of this conversation; only together with `after` or `before`."""
 
 
 class Slice(msgspec.Struct, frozen=True):
-    """An answer in rising order. `complete` is False where messages that belong in front of it
-    (or, going forwards, between the bound and it) were there once and are gone."""
+    """A page in ascending order. `complete` is False if messages in front of it (forwards: between
+    the bound and the page) existed and were deleted."""
 
     messages: tuple[Message, ...]
     complete: bool
     more: bool
 
 
+MESSAGE_BYTES = 700
+"""What a message takes in memory besides its payload."""
+
+
+class HeldBytes:
+    """How much memory the live histories of one hub take."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class LiveHistory:
     """The newest messages of a channel, up to a count and a size."""
 
-    __slots__ = ("_bytes", "_dropped_serial", "_dropped_time", "_max_bytes", "_max_count", "_ring")
+    __slots__ = (
+        "_bytes", "_dropped_serial", "_dropped_time", "_held", "_max_bytes", "_max_count", "_ring",
+    )  # fmt: skip
 
-    def __init__(self, max_count: int, max_bytes: int, head: int, now: int) -> None:
-        """`head` and `now`: where the channel stands; what came before is unknown."""
+    def __init__(
+        self, max_count: int, max_bytes: int, head: int, now: int, held: HeldBytes | None = None
+    ) -> None:
+        """`head` and `now`: the channel's position; earlier messages are unknown. `held` counts
+        what the histories of the hub take together."""
+        self._held = held or HeldBytes()
         self._ring: deque[Message] = deque()
         self._max_count = max_count
         self._max_bytes = max_bytes
@@ -98,17 +119,31 @@ class LiveHistory:
 
     def append(self, message: Message) -> None:
         self._ring.append(message)
-        self._bytes += len(message.payload)
+        size = len(message.payload)
+        self._bytes += size
+        self._held.bytes += size + MESSAGE_BYTES
         while len(self._ring) > self._max_count or self._bytes > self._max_bytes:
-            dropped = self._ring.popleft()
-            self._bytes -= len(dropped.payload)
-            self._dropped_serial = dropped.serial
-            self._dropped_time = max(self._dropped_time, dropped.published_at)
+            self._drop_first()
+
+    def clear(self) -> None:
+        """Drops all messages. Who comes back is told that some are missing."""
+        while self._ring:
+            self._drop_first()
+
+    def _drop_first(self) -> None:
+        dropped = self._ring.popleft()
+        size = len(dropped.payload)
+        self._bytes -= size
+        self._held.bytes -= size + MESSAGE_BYTES
+        self._dropped_serial = dropped.serial
+        self._dropped_time = max(self._dropped_time, dropped.published_at)
 
     def replace(self, change: Callable[[Message], Message]) -> None:
-        """Put what `change` answers in the place of each message, with the same serial."""
+        """Replaces each message with the result of `change`, under the same serial."""
+        before = self._bytes
         self._ring = deque(map(change, self._ring))
         self._bytes = sum(len(message.payload) for message in self._ring)
+        self._held.bytes += self._bytes - before
 
     def after(self, serial: int, limit: int) -> Slice:
         start = serial - self._dropped_serial

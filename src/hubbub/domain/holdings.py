@@ -1,4 +1,4 @@
-"""A bound over the bytes that all clients together make a process hold."""
+"""A bound on the bytes that all clients together make a process buffer."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from operator import itemgetter
 from typing import Protocol
 
 FREE_BYTES = 4096
-"""A holder of no more than this counts as holding nothing: about what a connection costs anyhow."""
+"""A holder of no more than this counts as empty: about the cost of a connection."""
 
 
 class Holder(Protocol):
-    """A connection for which bytes wait: of a request that has not ended, or unread."""
+    """A connection with buffered bytes: an incomplete request, or unread output."""
 
     def give_up(self) -> None:
-        """End the connection and let go of what it holds."""
+        """Ends the connection and releases its buffers."""
 
 
 class Holdings:
-    """Who holds how much, and for which client address. Beyond `limit` the address that holds most
-    loses its largest holder, again and again, until a sixteenth of the whole is free: so the price
-    of looking at all holders is paid once for many. An address that holds less than another one
-    loses nothing."""
+    """Buffered bytes per holder and client address. Above `limit`, the address with the most bytes
+    loses its largest holder, repeatedly, until a sixteenth of the limit is free, so that one scan
+    of all holders pays for many calls. An address with fewer bytes than another loses nothing."""
 
     __slots__ = ("_by_address", "_held", "_making_room", "ended", "limit", "total")
 
@@ -30,14 +29,14 @@ class Holdings:
         self.limit = limit
         self.total = 0
         self.ended = 0
-        """Holders that were made to give up."""
+        """How many holders were ended."""
         self._held: dict[Holder, tuple[str, int]] = {}
         self._by_address: dict[str, int] = {}
         self._making_room = False
 
     def hold(self, holder: Holder, address: str, size: int) -> None:
-        """From now on `holder` holds `size` bytes for `address` (see `limits.network_of`). Calls
-        `give_up` of any holder, this one included, where that is too much."""
+        """Sets the bytes that `holder` holds for `address` (see `limits.network_of`). May call
+        `give_up` of any holder, including this one."""
         self.release(holder)
         if size <= FREE_BYTES:
             return
@@ -48,7 +47,7 @@ class Holdings:
             self._make_room()
 
     def release(self, holder: Holder) -> None:
-        """The holder holds nothing any more; it need not have held anything."""
+        """Removes the holder; one that is unknown is ignored."""
         address, size = self._held.pop(holder, ("", 0))
         if not size:
             return
@@ -60,8 +59,8 @@ class Holdings:
             del self._by_address[address]
 
     def _make_room(self) -> None:
-        """Holders that give up may make others hold more, since leaving is announced: the total is
-        checked again at the end."""
+        """Ending a holder can grow others, since leaving is announced to them: the total is checked
+        again at the end."""
         self._making_room = True
         try:
             while self.total > self.limit:

@@ -1,4 +1,4 @@
-"""Limits on how fast: buckets that refill by the second, with the time given from outside."""
+"""Rate limits: token buckets, with the time given by the caller."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ _SHARES, _LEAST_SHARE = 4, 10
 
 
 def share_of(quota: int) -> int:
-    """What one client may use up of a quota of its hub: a quarter, or all of a small one."""
+    """How much of a hub's quota one client may use: a quarter, or all of a small quota."""
     return max(quota // _SHARES, min(quota, _LEAST_SHARE))
 
 
 class TokenBucket:
-    """Allows `rate` units a second on average and `burst` at once; a rate of 0 allows all."""
+    """Allows `rate` units per second on average and a burst of `burst`; a rate of 0 allows
+    everything."""
 
     __slots__ = ("_asked", "_burst", "_rate", "_stamp", "_tokens")
 
@@ -27,8 +28,9 @@ class TokenBucket:
         self._stamp = now
 
     def take(self, amount: float, now: float) -> bool:
-        """Whether `amount` may pass at this moment; if so, it is used up. More than a burst passes
-        when the bucket is full, and is paid for afterwards: else it could never pass at all."""
+        """Whether `amount` may pass now; if so, it is deducted. An amount larger than the burst
+        passes when the bucket is full and leaves the bucket negative; otherwise it could never
+        pass."""
         if not self._rate:
             return True
         self._asked += amount
@@ -42,7 +44,7 @@ class TokenBucket:
         return True
 
     def tune(self, rate: float, now: float) -> None:
-        """Another rate from now on, with a burst of one second."""
+        """Sets the rate; the burst becomes one second's worth."""
         earned = max(0.0, now - self._stamp) * self._rate
         self._stamp = max(now, self._stamp)
         self._rate = rate
@@ -50,33 +52,33 @@ class TokenBucket:
         self._tokens = min(self._tokens + earned, self._burst)
 
     def take_asked(self) -> float:
-        """How much `take` was asked for since the last call."""
+        """The total amount requested by `take` since the last call."""
         asked, self._asked = self._asked, 0.0
         return asked
 
     def give_back(self, amount: float) -> None:
-        """Return an amount that was taken and not used."""
+        """Returns an amount that was taken but not used."""
         self._tokens = min(self._burst, self._tokens + amount)
 
     def seconds_until(self, amount: float) -> float:
-        """How long after the last refused `take` of `amount` the next one passes."""
+        """Seconds after the last refused `take` of `amount` until it would pass."""
         if not self._rate:
             return 0.0
         return max(0.0, (min(amount, self._burst) - self._tokens) / self._rate)
 
 
 class KeyedBuckets:
-    """A token bucket for each key, and memory for at most `size` keys.
+    """A token bucket per key, for at most `size` keys.
 
-    Keys are in two generations. One that is used belongs to the younger; when that holds half of
-    `size`, it becomes the older, and what was the older is forgotten. A key that comes back after
-    that has a full bucket again.
+    Keys live in two generations. A used key moves to the younger one; when that holds half of
+    `size`, it becomes the older one, and the previous older one is discarded. A discarded key
+    starts again with a full bucket.
     """
 
     __slots__ = ("_burst", "_half", "_old", "_young", "rate")
 
     def __init__(self, rate: float, burst: float, size: int) -> None:
-        """A `rate` of 0 allows all."""
+        """A `rate` of 0 allows everything."""
         self.rate = rate
         self._burst = burst
         self._half = max(1, size // 2)
@@ -87,7 +89,7 @@ class KeyedBuckets:
         return len(self._young) + len(self._old)
 
     def take(self, key: Hashable, amount: float, now: float) -> float:
-        """0.0 if `amount` may pass now, and then it is used up; else the seconds to wait."""
+        """Returns 0.0 if `amount` passes now, and deducts it; else the seconds to wait."""
         if not self.rate:
             return 0.0
         bucket = self._young.get(key)
@@ -110,8 +112,8 @@ class KeyedBuckets:
 
 @lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
-    """What an address is counted as: itself, or for IPv6 its network of 64 bits, all of whose
-    addresses one host can use. IPv4 addresses in IPv6 are IPv4 addresses."""
+    """The unit in which an address is counted: the address itself, or the /64 network for IPv6, all
+    of which one host can use. IPv4-mapped addresses count as IPv4."""
     try:
         found = ip_address(address.partition("%")[0].strip("[]"))
     except ValueError:

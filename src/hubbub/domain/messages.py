@@ -1,4 +1,4 @@
-"""The message: one envelope for all that passes through the hub."""
+"""The message: one envelope for everything that passes through the hub."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ from typing import Annotated, Any
 
 import msgspec
 
-from hubbub.domain.communication.steps import CommunicationStep
-from hubbub.domain.documents.changes import ChangeOptions
-from hubbub.domain.push.options import PushOptions
 from hubbub.domain.wire import LOCAL, Wire
 
 JSON = "application/json"
 TEXT = "text/plain"
 BINARY = "application/octet-stream"
 ERASED_CONTENT_TYPE, ERASED_PAYLOAD = JSON, b"null"
-"""What is left of a message whose publisher was erased."""
+"""The content of a message whose publisher was erased."""
 
 
 class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The rarer parts of the envelope, which most messages do without."""
+    """The rarer fields of the envelope, which most messages do not have."""
 
     subtype: str | None = None
     author: str | None = None
@@ -31,34 +28,33 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     priority: int | None = None
     """0 (lowest) to 5."""
     relevant_until: int | None = None
-    """Milliseconds since 1970; informs filters and queries only."""
+    """Milliseconds since 1970; used only by filters and queries."""
     ttl: int | None = None
-    """Milliseconds after which the message is not delivered any more; 0: no limit."""
+    """Milliseconds until the message expires; 0: never."""
     language: str | None = None
     location: dict[str, Any] | None = None
-    """Any JSON object; `lat` and `lng` in degrees where filters are to find it."""
+    """Any JSON object; filters read `lat` and `lng` in degrees."""
     headers: dict[str, Any] | None = None
     """Any JSON values."""
     delivery_policy: str | None = None
     producer_id: Annotated[str | None, LOCAL] = None
     producer_seq: Annotated[int | None, LOCAL] = None
     dead_letter_of: Annotated[str | None, LOCAL] = None
-    """The id of the message whose dead letter this is. Like the two above, only the hub sets it."""
-    change: Annotated[ChangeOptions | None, LOCAL] = None
-    """On its way to the owner only: the message changes the channel's document."""
+    """The id of the message that became this dead letter. Like the two fields above, only the hub
+    sets it."""
     structured: Annotated[dict[str, Any] | None, LOCAL] = None
-    """Of an hMessage, what has no field in the envelope; see `domain.commands.mapping`."""
+    """Attributes of an hMessage without a field in the envelope; see `domain.commands.mapping`."""
     media_type: Annotated[str | None, LOCAL] = None
-    """The content type as its publisher spelt it, for receivers of webhooks; None: it is the
-    message's own."""
+    """The content type exactly as the publisher wrote it, for receivers of webhooks; None: same as
+    the message's."""
     traceparent: Annotated[str | None, LOCAL] = None
-    """The span that what happens to the message belongs to (`domain.traces`); None: the message is
-    not traced."""
+    """The parent span of everything that happens to the message (`domain.traces`); None: not
+    traced."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """Who put a message, and as which of its puts to this channel: the first is 1. `fence` is what
-    opening the producer answered; 0: the caller does without."""
+    """The producer of a message and its sequence number in this channel, starting at 1. `fence` is
+    the value returned when the producer was opened; 0: no fencing."""
 
     principal: str
     producer: str
@@ -67,31 +63,33 @@ class Stamp(msgspec.Struct, frozen=True):
 
     @property
     def keyed(self) -> bool:
-        """By an idempotency key: each key is a sequence of its own, in no order."""
+        """Whether the stamp comes from an idempotency key. Each key is a sequence of its own,
+        without an order."""
         return self.producer == _KEYS
 
 
 _KEYS = "\x1fkeys"
-"""The producer of all keyed publishes of a principal. No other has a control character."""
+"""The producer id of all publishes of a principal with an idempotency key. Its control character
+keeps it apart from clients' ids."""
 
 
 def keyed_stamp(principal: str, key: str) -> Stamp:
-    """Of a publish with an idempotency key. Two keys out of a thousand million would have to be the
-    same in 63 bits to be taken for one another; the content of the messages is compared, too."""
+    """The stamp of a publish with an idempotency key. Keys are hashed to 63 bits; on a collision,
+    the contents of the messages are compared as well."""
     digest = hashlib.blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Stamp(principal, _KEYS, (int.from_bytes(digest) >> 1) or 1)
 
 
 class Message(msgspec.Struct, gc=False):
-    """A message in a channel. `payload` is what the publisher sent: for `application/json` the
-    JSON text itself, validated when it was published and without line breaks.
+    """A message in a channel. `payload` is what the publisher sent; for `application/json` it is
+    the JSON text, validated at publication and without line breaks.
 
-    `serial` is 0 for a message that has no position (unstored, on a channel that stores);
+    `serial` is 0 for a message without a position (an unstored message on a channel that stores);
     `published_at` is in milliseconds since 1970.
 
-    The last fields live only as long as the message is under way: `taken_at` is the time of
-    publication in microseconds since 1970 (0: unknown, it comes from the store), `session` and
-    `technology` say which way it came in.
+    The last fields exist only in memory: `taken_at` is the time of publication in microseconds
+    since 1970 (0: unknown, the message was read from the store), `session` and `technology` tell
+    how it was received.
     """
 
     id: Annotated[str, Wire("msg_id")]
@@ -109,20 +107,12 @@ class Message(msgspec.Struct, gc=False):
     transient: Annotated[bool, LOCAL] = False
     attributes: Annotated[Attributes | None, Wire(flat_in_json=True)] = None
     stamp: Annotated[Stamp | None, LOCAL] = None
-    """On its way to the owner only: makes it a put that can be repeated."""
+    """Set only on the way to the owner: makes the message an idempotent put."""
     taken_at: Annotated[int, LOCAL] = 0
     session: Annotated[str | None, LOCAL] = None
     technology: Annotated[str | None, LOCAL] = None
-    push_options: Annotated[PushOptions | None, LOCAL] = None
-    """On its way to the owner only."""
-    communication: Annotated[CommunicationStep | None, LOCAL] = None
-    """On its way from the owner to the store only."""
-
-
-def change_of(message: Message) -> ChangeOptions | None:
-    """None: it is a message like any other."""
-    attributes = message.attributes
-    return None if attributes is None else attributes.change
+    push_options: Annotated[dict[str, Any] | None, LOCAL] = None
+    """Set only on the way to the owner; see `domain.push.options`."""
 
 
 def is_json(content_type: str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of hubs and channels: which are allowed, what their parts mean, where they belong."""
+"""Names of hubs and channels: validation, meaning of their parts, and partitions."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from hubbub.domain.errors import InvalidName
 
 MAX_NAME_CHARS = 255
 MAX_USER_ID_CHARS = 253
-"""So that `u:<user id>` is still the name of a channel."""
+"""`u:<user id>` must still be a valid channel name."""
 PARTITIONS = 1024
 DEAD_LETTER_SUFFIX = ".dead"
 USER_NAMESPACE = "u"
 COMMUNICATION_LOG = "comm:log"
-"""Holds the messages to peers of a hub. Only the hub itself publishes there."""
+"""The channel with a hub's messages to peers. Only the hub itself publishes there."""
 NOTIFICATIONS = "notification:"
 USER_NOTIFICATIONS = f"{NOTIFICATIONS}{USER_NAMESPACE}:"
-"""What the names of the users' own notification channels begin with."""
+"""The prefix of users' own notification channels."""
 
 # Control characters, the two pattern wildcards, and lone surrogates (not UTF-8).
 _FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f*#\ud800-\udfff]")
+_USERS = re.compile(r"u(?:\.dead)*(?=:)")
 _USER_ID = re.compile(f"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_USER_ID_CHARS}}}")
 
 
 class ChannelKind(enum.Enum):
-    """What a channel holds, told by its prefix."""
+    """The kind of a channel, determined by its prefix."""
 
     DEFAULT = "default"
     DOCUMENT = "doc"
@@ -34,7 +35,8 @@ class ChannelKind(enum.Enum):
 
 
 def check_name(name: str, what: str) -> str:
-    """Return `name` if it may name a hub or channel, else raise an error that says why not."""
+    """Returns `name` if it is valid for a hub or channel; else raises `InvalidName` with the
+    reason."""
     if not name:
         raise InvalidName(f"the {what} name is empty; give 1 to {MAX_NAME_CHARS} characters")
     if len(name) > MAX_NAME_CHARS:
@@ -52,14 +54,14 @@ def check_name(name: str, what: str) -> str:
 
 
 def user_id_problem(user_id: str) -> str | None:
-    """The problem of a user id, or of another name from outside; None where it is valid."""
+    """The problem of a user id, or of another external name; None if it is valid."""
     if _USER_ID.fullmatch(user_id):
         return None
     return f"is not 1 to {MAX_USER_ID_CHARS} characters without control characters"
 
 
 def namespace_of(channel: str) -> str | None:
-    """The text before the first ':', or None where there is no ':'."""
+    """The text before the first ':', or None if there is no ':'."""
     head, separator, _ = channel.partition(":")
     return head if separator else None
 
@@ -75,7 +77,7 @@ def is_document(channel: str) -> bool:
 
 
 def takes_notifications(channel: str) -> bool:
-    """Whether the channel is a notification channel, which has no messages."""
+    """Whether the channel is a notification channel, which holds no messages."""
     return channel.startswith(NOTIFICATIONS)
 
 
@@ -87,14 +89,26 @@ def user_notifications(user_id: str) -> str:
     return f"{USER_NOTIFICATIONS}{user_id}"
 
 
+def dead_letters_of(channel: str) -> str:
+    """The channel of its dead letters. For a user's channel it is marked in the namespace, since a
+    user id may end with the suffix of dead letters."""
+    users = _USERS.match(channel)
+    if users is None:
+        return channel + DEAD_LETTER_SUFFIX
+    return users.group() + DEAD_LETTER_SUFFIX + channel[users.end() :]
+
+
 def without_dead_letters(channel: str) -> str:
-    """The channel whose dead letters these are; the channel itself where they are none."""
+    """The channel whose dead letters this channel holds; the channel itself if it holds none."""
+    users = _USERS.match(channel)
+    if users is not None:
+        return USER_NAMESPACE + channel[users.end() :]
     while channel.endswith(DEAD_LETTER_SUFFIX) and channel != DEAD_LETTER_SUFFIX:
         channel = channel[: -len(DEAD_LETTER_SUFFIX)]
     return channel
 
 
 def partition_of(hub: str, channel: str) -> int:
-    """The fixed partition that decides which node owns a channel. Never change this: the
-    partition of a stored channel is part of what is on disk."""
+    """The partition that decides which node owns a channel. Never change this function: stored data
+    contains the partitions."""
     return crc32(f"{hub}\x00{channel}".encode()) % PARTITIONS

@@ -1,4 +1,4 @@
-"""What the hub says to a client, independent of the encoding."""
+"""Messages of the hub to a client, independent of the encoding."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hubbub.domain.wire import ALWAYS, FLAT, OPTIONAL, Wire, derived
 
 
 class Failed(Notice, frozen=True):
-    """Event `Error`: a request failed that has no response of its own kind."""
+    """Event `Error`: the failure of a request that has no response event of its own."""
 
     error: HubbubError
     req_id: int = 0
 
 
 class Disconnect(Notice, frozen=True):
-    """The last words before the server closes the connection."""
+    """The reason for which the server closes the connection; the last event on it."""
 
     error: Annotated[HubbubError, FLAT]
 
@@ -44,17 +44,17 @@ class SessionInfo(Notice, frozen=True):
     ping_interval_seconds: Annotated[int, Wire("ping_interval")]
     protocol_version: Annotated[int, ALWAYS] = 1
     max_message_bytes: int = 0
-    """The largest WebSocket message that the hub takes; 0: it does not say."""
+    """The largest WebSocket message that the hub accepts; 0: unspecified."""
     expires_at: int | None = None
-    """When the token given at connect ends, in seconds since 1970; None: never."""
+    """When the token given at connect expires, in seconds since 1970; None: never."""
     max_channels: int = 0
-    """That a session may subscribe to; 0: the hub does not say."""
+    """The most channels that a session may subscribe to; 0: unspecified."""
     messages_per_second: float = 0.0
-    """That a session may send in the long run; 0: no limit."""
+    """The sustained rate at which a session may send; 0: no limit."""
 
 
 class Authenticated(Notice, frozen=True):
-    """Event `Auth`. Failed where `error` is set."""
+    """Event `Auth`. Authentication failed if `error` is set."""
 
     req_id: int = 0
     error: HubbubError | None = None
@@ -71,13 +71,13 @@ class Authenticated(Notice, frozen=True):
 
 
 class RestoreKey(Notice, frozen=True):
-    """Event `SessionRestore`: the key that the client should keep."""
+    """Event `SessionRestore`: the key with which the client can restore its session."""
 
     restore_key: str
 
 
 class SubscribedChannel(msgspec.Struct, frozen=True):
-    """`recovered` is False where something that was asked for is no longer there."""
+    """`recovered` is False if some of the requested messages no longer exist."""
 
     channel: str
     epoch: str
@@ -86,8 +86,8 @@ class SubscribedChannel(msgspec.Struct, frozen=True):
 
 
 class SubscribedPattern(msgspec.Struct, frozen=True):
-    """`matches` is how many channels match now. `recovered` is False where channels may have come
-    and gone since the time that was asked for."""
+    """`matches` is the current number of matching channels. `recovered` is False if channels may
+    have appeared or disappeared unnoticed since the requested time."""
 
     pattern: str
     matches: Annotated[int, ALWAYS] = 0
@@ -110,7 +110,7 @@ class SessionRestored(Notice, frozen=True):
     req_id: int = 0
     patterns: tuple[SubscribedPattern, ...] = ()
     expires_at: int | None = None
-    """When the identity ends, in seconds since 1970; None: never."""
+    """When the identity expires, in seconds since 1970; None: never."""
 
     @derived
     def subscribed_channels(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ class SessionRestored(Notice, frozen=True):
 
 
 class Subscribed(Notice, frozen=True):
-    """Event `Subscribe`; without a request, channels have come into being that match a pattern."""
+    """Event `Subscribe`; without a request id, new channels match a pattern of the session."""
 
     channels: tuple[SubscribedChannel, ...]
     failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()
@@ -131,8 +131,8 @@ class Subscribed(Notice, frozen=True):
 
 
 class Unsubscribed(Notice, frozen=True):
-    """Event `Unsubscribe`; without a request, access was taken away (`failures`), or channels have
-    gone that matched a pattern."""
+    """Event `Unsubscribe`; without a request id, access was revoked (`failures`), or channels that
+    matched a pattern were deleted."""
 
     channels: Annotated[tuple[str, ...], Wire("unsubscribed_channels")]
     failures: Annotated[tuple[ChannelFailure, ...], ALWAYS] = ()
@@ -145,8 +145,8 @@ class PublishResult(msgspec.Struct, frozen=True):
     serial: Annotated[int, Wire("channel_serial")] = 0
     error: HubbubError | None = None
     duplicate: bool = False
-    """A put that was there already: id and serial are the original's, or missing where that has
-    been reclaimed."""
+    """The put is a repeat: id and serial are the original's, or missing if the original was
+    deleted."""
 
     @derived
     def success(self) -> bool:
@@ -159,9 +159,9 @@ class Published(Notice, frozen=True):
     results: Annotated[tuple[PublishResult, ...], Wire("published")]
 
 
-class Delivery(Notice, frozen=True):
-    """Event `Publish`: a message of a channel. `previous_serial` is set where a filter left
-    messages out before this one."""
+class MessageDelivery(Notice, frozen=True):
+    """Event `Publish`: a message of a channel. `previous_serial` is set if a filter dropped
+    messages before this one."""
 
     message: Annotated[Message, FLAT]
     retained: bool = False
@@ -169,8 +169,8 @@ class Delivery(Notice, frozen=True):
 
 
 class HistoryPage(Notice, frozen=True):
-    """Messages in rising order; `more` tells of another page in the same direction. `next` is the
-    bound of that page where filters left messages out, so that the last message is none."""
+    """Messages in ascending order; `more`: another page follows in the same direction. `next` is
+    the bound of that page, set if filters dropped messages at the end of this one."""
 
     channel: str
     messages: Annotated[tuple[Message, ...], ALWAYS] = ()
@@ -184,7 +184,7 @@ class HistoryPage(Notice, frozen=True):
 
 
 class FilterSet(Notice, frozen=True):
-    """Event `SetFilter`: the filter holds for all that is published after this."""
+    """Event `SetFilter`: the filter applies to every message published from now on."""
 
     name: str
     channel: str | None = None
@@ -192,7 +192,7 @@ class FilterSet(Notice, frozen=True):
 
 
 class FilterUnset(Notice, frozen=True):
-    """Event `UnsetFilter`. `count` is how many there were of this name."""
+    """Event `UnsetFilter`. `count` is the number of removed filters."""
 
     name: str
     channel: str | None = None
@@ -208,7 +208,7 @@ class FilterList(Notice, frozen=True):
 
 
 class ThreadsPage(Notice, frozen=True):
-    """Threads in the order of their first messages; `more` tells of another page."""
+    """Threads in the order of their first messages; `more`: another page follows."""
 
     channel: str
     threads: Annotated[tuple[Thread, ...], ALWAYS] = ()
@@ -219,8 +219,8 @@ class ThreadsPage(Notice, frozen=True):
 
 
 class ChannelReset(Notice, frozen=True):
-    """Positions of other epochs mean nothing any more; unless `recovered`, what lay between may be
-    lost."""
+    """The channel has a new epoch: positions of earlier epochs are invalid. Unless `recovered`,
+    messages in between may be lost."""
 
     channel: str
     epoch: str
@@ -229,7 +229,8 @@ class ChannelReset(Notice, frozen=True):
 
 
 class DocumentUpdated(Notice, frozen=True):
-    """What raised a document to a version, as RFC 6902 operations that any library can follow."""
+    """The change that led to a version of a document, as RFC 6902 operations that any library can
+    apply."""
 
     channel: str
     epoch: str
@@ -241,7 +242,8 @@ class DocumentUpdated(Notice, frozen=True):
 
 
 class DocumentInfo(Notice, frozen=True):
-    """Where a document stands; who has another version catches up or reads it again."""
+    """The version of a document; a client with another version catches up or reads the document
+    again."""
 
     channel: str
     epoch: str
@@ -251,7 +253,7 @@ class DocumentInfo(Notice, frozen=True):
 
 
 class DocumentFound(Notice, frozen=True):
-    """Event `DocumentGet`: the document, or the updates that lead to it."""
+    """Event `DocumentGet`: the document, or the updates that lead to its version."""
 
     channel: str
     epoch: str = ""
@@ -264,9 +266,9 @@ class DocumentFound(Notice, frozen=True):
     error: HubbubError | None = None
 
 
-class DocumentChanged(Notice, frozen=True):
-    """Event `DocumentChange`: what became of it. Where a version was expected that is not the
-    document's, `version` is what it has."""
+class DocumentChangeResult(Notice, frozen=True):
+    """Event `DocumentChange`: the result of a change. If the expected version does not match,
+    `version` is the document's actual version."""
 
     channel: str
     epoch: str = ""
@@ -279,7 +281,7 @@ class DocumentChanged(Notice, frozen=True):
     req_id: int = 0
 
     def details(self) -> dict[str, Any]:
-        """Of the error: what it says about the document and the operation."""
+        """The error's details about the document and the operation."""
         found = {"opIndex": self.op_index, "reason": self.reason, "version": self.version}
         found["epoch"] = self.epoch or None
         return {name: value for name, value in found.items() if value is not None}
@@ -290,14 +292,14 @@ class DocumentChanged(Notice, frozen=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """A session that is present in a channel, since `timestamp` (milliseconds)."""
+    """A session that has been present in a channel since `timestamp` (milliseconds)."""
 
     session_id: str
     user_id: str | None
     extra: Annotated[dict[str, Any], OPTIONAL]
     timestamp: int
     data: dict[str, Any] | None = None
-    """What the session said of itself; unlike `extra`, nobody vouches for it."""
+    """Data that the session set itself; unlike `extra`, it is not authenticated."""
 
 
 class Presence(Notice, frozen=True):
@@ -327,7 +329,7 @@ class Occupancy(Notice, frozen=True):
 
 
 class TopicSubscribed(Notice, frozen=True):
-    """Event `TopicSubscription`, with the answer SUBSCRIBED."""
+    """Event `TopicSubscription` with the result SUBSCRIBED."""
 
     subscription: Annotated[SubscriptionInfo, FLAT]
     req_id: int = 0
@@ -338,7 +340,7 @@ class TopicSubscribed(Notice, frozen=True):
 
 
 class TopicUnsubscribed(Notice, frozen=True):
-    """Event `TopicSubscription`, with the answer UNSUBSCRIBED."""
+    """Event `TopicSubscription` with the result UNSUBSCRIBED."""
 
     topic: str
     name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
@@ -350,7 +352,7 @@ class TopicUnsubscribed(Notice, frozen=True):
 
 
 class TopicArticles(msgspec.Struct, frozen=True):
-    """What a subscription hands out of one topic; no messages: there is nothing (yet)."""
+    """Messages of one topic for a subscription; empty if there are none yet."""
 
     messages: tuple[Article, ...]
 
@@ -360,7 +362,7 @@ class TopicArticles(msgspec.Struct, frozen=True):
 
 
 class TopicMessages(Notice, frozen=True):
-    """No messages: there is nothing for the caller (yet)."""
+    """Messages of one topic; empty if there are none yet."""
 
     topic: str
     name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
@@ -373,7 +375,7 @@ class TopicMessages(Notice, frozen=True):
 
 
 class EachTopicMessages(Notice, frozen=True):
-    """Event `TopicMessages`, where no topic was named: those of each, by topic."""
+    """Event `TopicMessages` for a request without a topic: messages by topic."""
 
     name: str
     topics: dict[str, TopicArticles]
@@ -381,7 +383,7 @@ class EachTopicMessages(Notice, frozen=True):
 
 
 class TopicAcked(Notice, frozen=True):
-    """Everything up to `floor` is done, and that is on disk."""
+    """Everything up to `floor` is acknowledged, durably."""
 
     topic: str
     name: str
@@ -398,7 +400,7 @@ class ProducerOpened(Notice, frozen=True):
     producer: str
     fence: int
     sequence: int
-    """That of the last put that is on disk, 0 before the first."""
+    """The sequence number of the last durable put; 0 before the first."""
     req_id: int = 0
 
 
@@ -408,7 +410,7 @@ class TopicSubscriptions(Notice, frozen=True):
 
 
 class CallAnswered(Notice, frozen=True):
-    """Event `RPC`: what the service answered."""
+    """Event `RPC`: the service's response."""
 
     payload: bytes
     content_type: Annotated[str, OPTIONAL]
@@ -416,21 +418,21 @@ class CallAnswered(Notice, frozen=True):
 
 
 class Enqueued(Notice, frozen=True):
-    """Event `StreamEnqueue`: the stream has the event, and will not lose it."""
+    """Event `StreamEnqueue`: the stream has stored the event durably."""
 
     message_id: Annotated[str, Wire("msg_id")]
     req_id: int = 0
 
 
 class CommandReceived(Notice, frozen=True):
-    """Event `HCommand`: somebody asks this client to do something."""
+    """Event `HCommand`: a command that this client should process."""
 
     command: dict[str, Any]
     req_id: int = 0
 
 
 class CommandAnswered(Notice, frozen=True):
-    """Event `HResult`: how the client's own command ended."""
+    """Event `HResult`: the result of the client's own command."""
 
     result: dict[str, Any]
     req_id: int = 0
@@ -443,7 +445,7 @@ class NotificationNew(Notice, frozen=True):
 
 
 class NotificationRead(Notice, frozen=True):
-    """Notifications were read that had not been: these, or all up to a timestamp."""
+    """Unread notifications became read: those with these ids, or all up to a timestamp."""
 
     channel: str
     revision: int
@@ -460,7 +462,7 @@ class NotificationInfo(Notice, frozen=True):
 
 
 class NotificationsMarked(Notice, frozen=True):
-    """Event `MarkNotificationAsRead`. `unread` is how many are left."""
+    """Event `MarkNotificationAsRead`. `unread` is the number of unread notifications left."""
 
     req_id: int
     marked: Annotated[int, Wire(unless="error")] = 0
@@ -474,7 +476,7 @@ class NotificationsMarked(Notice, frozen=True):
 
 
 class NotificationPage(Notice, frozen=True):
-    """Event `NotificationList`: newest first, or in rising order behind a timestamp."""
+    """Event `NotificationList`: newest first, or in ascending order after a timestamp."""
 
     channel: str
     notifications: tuple[Notification, ...]

@@ -1,17 +1,20 @@
-"""Notifications: messages of a `notification:` channel that are read or unread.
+"""Notifications: messages of a `notification:` channel, each read or unread.
 
-The read state belongs to the channel, so all who may read the channel share it. Times are
-milliseconds since 1970. A notification's `timestamp` is unique in its channel and rises with each
-one that is created: a page that begins behind a timestamp neither repeats nor leaves out any.
+The read state belongs to the channel and is shared by all its readers. Times are milliseconds since
+1970. A notification's `timestamp` is unique in its channel and ascends: a page that starts after a
+timestamp neither repeats nor skips notifications.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Generic
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.asking import Answer, ChannelRequest, FeedEvent
+from hubbub.domain.audit import Audit
 from hubbub.domain.errors import (
     BadRequest,
     Conflict,
@@ -24,12 +27,12 @@ from hubbub.domain.names import ChannelKind, kind_of, user_id_problem
 from hubbub.domain.wire import OPTIONAL, derived
 
 MAX_BATCH = 1000
-"""Notifications that one request may create, or mark by their ids."""
+"""The most notifications that one request may create, or mark by id."""
 MAX_PAGE = 1000
 MAX_ID_CHARS = 64
 MAX_REQUEST_BYTES = 1024 * 1024
-"""Payloads that one request to an owner, and one event to its followers, may hold together; a
-single notification may be larger."""
+"""The total payload size of one request to an owner, and of one event to its followers; a single
+notification may be larger."""
 
 
 class Notification(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +44,7 @@ class Notification(msgspec.Struct, frozen=True, gc=False):
     author: str | None = None
     expires_at: int | None = None
     read_at: int | None = None
-    """None: it is unread."""
+    """None: unread."""
     read_by: str | None = None
 
     @derived
@@ -50,14 +53,14 @@ class Notification(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotificationItem(msgspec.Struct, frozen=True, gc=False):
-    """A notification to create. The id makes the creation repeatable: the same content again is a
-    duplicate, other content a conflict."""
+    """A notification to create. The id makes creation idempotent: a repeat with the same content is
+    a duplicate, with other content a conflict."""
 
     event: Annotated[str, OPTIONAL]
     payload: bytes
     content_type: Annotated[str, OPTIONAL]
     id: str | None = None
-    """None: the hub gives one."""
+    """None: the hub assigns one."""
     author: str | None = None
     expires_at: int | None = None
 
@@ -74,9 +77,9 @@ class NotificationItem(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotificationState(msgspec.Struct, frozen=True):
-    """A channel in numbers. `revision` rises by one with each notification that is created, and
-    with each change of others; `newest` is the timestamp of the last one ever created, 0 before
-    the first. Positions of another epoch mean nothing."""
+    """Counters of a channel. `revision` rises by one with each created notification and each other
+    change; `newest` is the timestamp of the last notification ever created, 0 before the first.
+    Positions of another epoch are invalid."""
 
     epoch: str
     revision: int
@@ -86,7 +89,7 @@ class NotificationState(msgspec.Struct, frozen=True):
 
 
 class NotificationResult(msgspec.Struct, frozen=True):
-    """What became of one that was to be created."""
+    """The result of creating one notification."""
 
     id: str | None
     timestamp: int = 0
@@ -95,14 +98,14 @@ class NotificationResult(msgspec.Struct, frozen=True):
 
 
 class Created(msgspec.Struct, frozen=True):
-    """`results` in the order of what was asked for."""
+    """`results` are in the order of the request."""
 
     results: tuple[NotificationResult, ...]
     state: NotificationState
 
 
-class Marked(msgspec.Struct, frozen=True):
-    """`marked` notifications changed; `unknown` ids are not there (any more)."""
+class MarkResult(msgspec.Struct, frozen=True):
+    """`marked` is the number of changed notifications; `unknown` ids do not exist (any more)."""
 
     marked: int
     unknown: tuple[str, ...]
@@ -110,7 +113,7 @@ class Marked(msgspec.Struct, frozen=True):
 
 
 class StoredNotifications(msgspec.Struct, frozen=True):
-    """A page: newest first, or in rising order where it begins behind a timestamp."""
+    """A page: newest first, or in ascending order if it starts after a timestamp."""
 
     notifications: tuple[Notification, ...]
     more: bool
@@ -118,8 +121,8 @@ class StoredNotifications(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Which notifications: those with these ids, all up to a timestamp, or all that there are when
-    the request is carried out."""
+    """Selects notifications: by ids, all up to a timestamp, or all that exist when the request is
+    processed."""
 
     ids: tuple[str, ...] = ()
     up_to: int | None = None
@@ -134,61 +137,73 @@ class Selection(msgspec.Struct, frozen=True):
         return self
 
 
-class _OfChannel(msgspec.Struct, frozen=True, tag=True):
-    hub: str
-    channel: str
+class _Request(ChannelRequest[Answer], Generic[Answer], frozen=True, tag=True):
+    travels_in = ("notifications", "request")
 
 
-class CreateNotifications(_OfChannel, frozen=True):
-    """Every item has an id, so that the request may be repeated."""
+class CreateNotifications(_Request[Created], frozen=True):
+    """Every item has an id, so that the request is idempotent."""
 
-    answer: ClassVar[Any] = Created
     items: tuple[NotificationItem, ...]
 
 
-class MarkNotifications(_OfChannel, frozen=True):
-    """As read, or as unread."""
+class SetReadMarks(_Request[MarkResult], frozen=True, tag="MarkNotifications"):
+    """Marks notifications as read or unread."""
 
-    answer: ClassVar[Any] = Marked
     which: Selection
     read: bool = True
     by: str | None = None
 
 
-class DeleteNotifications(_OfChannel, frozen=True):
-    answer: ClassVar[Any] = Marked
+class DeleteNotifications(_Request[MarkResult], frozen=True):
     which: Selection
+    audit: Audit = UNSET
 
 
-class ForgetNotifications(_OfChannel, frozen=True):
-    """Delete the whole channel: whatever comes after has a new epoch."""
-
-    answer: ClassVar[Any] = int
+class ForgetNotifications(_Request[int], frozen=True):
+    """Deletes the whole channel; later notifications have a new epoch."""
 
 
-class PageNotifications(_OfChannel, frozen=True):
-    """At most one of the bounds is given; without one, the newest."""
+class PageNotifications(_Request[StoredNotifications], frozen=True):
+    """At most one bound is given; without a bound, the newest notifications are returned."""
 
-    answer: ClassVar[Any] = StoredNotifications
     limit: int
     unread: bool = False
     after: int | None = None
     before: int | None = None
 
 
-class DescribeNotifications(_OfChannel, frozen=True):
-    answer: ClassVar[Any] = NotificationState
+class DescribeNotifications(_Request[NotificationState], frozen=True):
+    """Returns how many notifications there are, and how many of them are unread."""
 
 
-NotificationRequest = (
+NotificationOwnerRequest = (
     CreateNotifications
-    | MarkNotifications
+    | SetReadMarks
     | DeleteNotifications
     | ForgetNotifications
     | PageNotifications
     | DescribeNotifications
 )
-NotificationAnswer = Created | Marked | StoredNotifications | NotificationState | int
+NotificationAnswer = Created | MarkResult | StoredNotifications | NotificationState | int
+
+
+class ReadMark(msgspec.Struct, frozen=True):
+    """The notifications that were marked as read: by ids, or all up to a timestamp."""
+
+    read_at: int
+    ids: tuple[str, ...] = ()
+    up_to: int | None = None
+    read_by: str | None = None
+
+
+class NotificationsChanged(FeedEvent, frozen=True, tag="notifications"):
+    """Notifications were created or read, or (neither field set) deleted or marked as unread.
+    `state` is the state afterwards. Events are in the order of revisions."""
+
+    state: NotificationState
+    created: tuple[Notification, ...] = ()
+    read: ReadMark | None = None
 
 
 def check_kind(channel: str) -> str:
@@ -224,7 +239,7 @@ def taken_id(identifier: str) -> Conflict:
 
 
 def portions(items: Sequence[NotificationItem]) -> Iterator[tuple[NotificationItem, ...]]:
-    """The items in order, `MAX_REQUEST_BYTES` at a time."""
+    """The items in order, grouped into at most `MAX_REQUEST_BYTES` each."""
     portion: list[NotificationItem] = []
     size = 0
     for item in items:

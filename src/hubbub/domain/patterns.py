@@ -1,4 +1,4 @@
-"""Patterns for names: `*` stands for anything, `#` for one segment between ':' separators."""
+"""Patterns for names: `*` matches any text, `#` matches one segment between ':' separators."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def patterns_problem(patterns: Sequence[str]) -> str | None:
 class PatternSet:
     """Patterns that are matched together.
 
-    All of them are one automaton, whose states are the bits of an integer: a bit for each prefix of
-    a pattern, set if the name read so far can be that prefix. Each character of the patterns, and
-    then of each name, takes a constant number of operations, whatever the patterns are.
+    They form one automaton whose states are the bits of an integer: one bit per prefix of a
+    pattern, set if the name read so far matches that prefix. Each character of the patterns, and of
+    each name, costs a constant number of operations, whatever the patterns are.
     """
 
     __slots__ = ("_after", "_ends", "_loops", "_segments", "_starts", "patterns")
@@ -67,9 +67,8 @@ class PatternSet:
         self._starts, self._loops, self._segments, self._ends = starts, loops, segments, ends
 
     def matches(self, name: str) -> bool:
-        """Whether one of the patterns matches the whole name. Where the name is a pattern itself:
-        whether one of them certainly matches all that it matches (its `*`, which may be anything,
-        is only matched by a `*`)."""
+        """Whether a pattern matches the whole name. If the name itself is a pattern: whether one
+        pattern certainly matches all names that it matches (its `*` is only matched by a `*`)."""
         states, loops, segments = self._starts, self._loops, self._segments
         stays, after = loops | segments, self._after
         for character in name:
@@ -99,12 +98,12 @@ def covers(outer: str, inner: str) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Whether what stands for a channel's name is a pattern: names have no wildcards."""
+    """Whether a channel's name is a pattern: names contain no wildcards."""
     return "*" in name or "#" in name
 
 
 def literal_start(pattern: str) -> str:
-    """What all names that match begin with."""
+    """The common prefix of all matching names."""
     return _WILDCARD.split(pattern, maxsplit=1)[0]
 
 

@@ -1,5 +1,5 @@
-"""Payloads as they come in: what their content type claims is checked here, once, so that they
-can be spliced unchecked into every delivery afterwards."""
+"""Payload validation at ingress. A payload is checked once against its content type, so that
+deliveries can splice it into messages unchecked."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_text
 _T = TypeVar("_T")
 MAX_CONTENT_TYPE_CHARS = 255
 MAX_JSON_DEPTH = 256
-"""Readers recurse, and the deeper ones fail. What this hub accepts, all of its clients can read
-from wherever they call their decoder, also when it comes inside the envelope of a history page."""
+"""Decoders recurse and fail beyond some depth. Every client can read what this hub accepts, from
+any call depth, even inside the envelope of a history page."""
 MAX_COMMAND_DEPTH = MAX_JSON_DEPTH + 16
-"""Of commands, results and answers to plugins, which hold payloads."""
+"""The depth of commands, results and plugins' answers, which contain payloads."""
 
 # Looking for a byte by its number takes a fifth of the time of looking for b"\n".
 NEWLINE = ord("\n")
@@ -32,6 +32,7 @@ _CURL_DEFAULT = "application/x-www-form-urlencoded"
 _JSON_DECODER = msgspec.json.Decoder(msgspec.Raw)
 _ANY_DECODER = msgspec.json.Decoder()
 _QUOTED = re.compile(rb'"[^"]*"')
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 _LONG_INTEGER = re.compile(rb"(?<![0-9.])[0-9]{309,}(?![0-9.eE])")
 _NUMBER_SHAPE = bytes.maketrans(b"123456789E", b"000000000e")
 _MANY_DIGITS = b"0" * 200  # with an exponent of two digits they can be too large
@@ -42,9 +43,9 @@ _STEPS = bytes.maketrans(b"[]{}", b"\x01\xff\x01\xff")  # 255 is -1 as a signed 
 
 
 def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
-    """The payload and content type of an HTTP body.
+    """Returns payload and content type of an HTTP body.
 
-    A body without a type, or with the type that curl sends unasked, is text if it can be.
+    A body without a content type, or with curl's default type, becomes text if it is valid text.
     """
     if content_type == JSON:
         return json_text(body), JSON
@@ -54,7 +55,7 @@ def parse_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
 
 
 def typed_payload(body: bytes, content_type: str) -> tuple[bytes, str]:
-    """The payload, checked against its content type, and the type in its plain form."""
+    """Returns the checked payload and its normalized content type."""
     if content_type == JSON:
         return json_text(body), JSON
     plain = _plain_content_type(content_type)
@@ -66,12 +67,12 @@ def typed_payload(body: bytes, content_type: str) -> tuple[bytes, str]:
 
 
 def untouched_payload(body: bytes, content_type: str | None) -> tuple[bytes, str]:
-    """The body as it is, to the byte, and its content type: for what is passed on to receivers of
-    HTTP requests, who must get what was published.
+    """Returns the body unchanged, and its content type: for webhooks' receivers, who must get the
+    published bytes.
 
-    The types `application/json` and `text/…` promise that the payload can be spliced into what
-    other clients get. Where it cannot, the type is spelt in another way, which means the same in
-    HTTP and promises nothing here: those clients get it as base64.
+    `application/json` and `text/…` promise that the payload can be spliced into messages to other
+    clients. If it cannot, the type is written in an equivalent form without that promise, and those
+    clients receive base64.
     """
     if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
         return (body, TEXT) if is_utf8(body) else (body, BINARY)
@@ -97,7 +98,7 @@ def _is_plain_json(body: bytes) -> bool:
 
 
 def json_text(body: bytes) -> bytes:
-    """The JSON text on one line, if it is one. Raises `InvalidPayload`."""
+    """Returns the JSON text on one line. Raises `InvalidPayload` if it is not JSON."""
     if len(body) <= _MAX_DECODED and body.isascii() and body[:1] > b" " < body[-1:]:
         try:
             _ANY_DECODER.decode(body)
@@ -110,15 +111,15 @@ def json_text(body: bytes) -> bytes:
     try:
         raw = _JSON_DECODER.decode(body)
     except msgspec.DecodeError as error:
-        raise InvalidPayload(f"the payload is not JSON: {error}") from None
+        raise InvalidPayload(f"the payload is not JSON: {json_fault(body, error)}") from None
     except RecursionError:
         raise _too_deep() from None
     return readable_json(body if len(raw) == len(body) else bytes(raw))
 
 
 def readable_json(text: bytes) -> bytes:
-    """Valid JSON that every client can read, on one line: a line break can only be insignificant
-    space in it. Raises `InvalidPayload`."""
+    """Returns valid JSON that every client can read, on one line: a line break can only be
+    insignificant whitespace. Raises `InvalidPayload`."""
     if is_deeper(text, MAX_JSON_DEPTH):
         raise _too_deep()
     if len(text) > 3:
@@ -133,15 +134,37 @@ def _on_one_line(text: bytes) -> bytes:
 
 
 def read_json(decoder: msgspec.json.Decoder[_T], body: bytes, what: str) -> _T:
-    """A body that is not a payload but says what to do. Raises `Malformed`."""
+    """Decodes the body of a control request. Raises `Malformed`."""
     if not is_utf8(body):
         raise Malformed("the body is not UTF-8")
     try:
         return decoder.decode(body)
     except msgspec.DecodeError as error:
-        raise Malformed(f"the body is not {what}: {error}") from None
+        raise Malformed(f"the body is not {what}: {json_fault(body, error)}") from None
     except RecursionError:
         raise Malformed("the body is nested too deeply") from None
+
+
+def json_fault(text: bytes, error: msgspec.DecodeError) -> str:
+    """Why a text could not be decoded: names a lone surrogate, whose position and kind the
+    decoder's error does not tell."""
+    mended = without_surrogates(text)
+    if mended != text:
+        try:
+            _JSON_DECODER.decode(mended)
+        except (msgspec.DecodeError, RecursionError):
+            return str(error)
+        return (
+            "a text in it holds a lone surrogate, a \\ud800-\\udfff escape without its other half; "
+            "send whole characters"
+        )
+    return str(error)
+
+
+def without_surrogates(text: bytes) -> bytes:
+    """A JSON text without escapes of surrogates, those of whole pairs included: what is left can be
+    decoded."""
+    return _SURROGATE.sub(rb"\\ufffd", text)
 
 
 def is_utf8(body: bytes) -> bool:
@@ -155,15 +178,15 @@ def is_utf8(body: bytes) -> bool:
 
 
 def is_deeper(text: bytes, most: int) -> bool:
-    """Whether valid JSON has more than so many levels."""
+    """Whether valid JSON is nested deeper than `most`."""
     return (
         len(text) > 2 * most and text.count(b"[") + text.count(b"{") > most and _depth(text) > most
     )
 
 
 def _depth(text: bytes) -> int:
-    """Counts up at each opening bracket and down at each closing one, in one pass: the time must
-    not depend on how a hostile payload nests."""
+    """Counts opening and closing brackets in one pass, so that the time does not depend on how a
+    hostile payload is nested."""
     marks = _without_escapes(text).translate(None, _ALL_BUT_MARKS).replace(b'""', b"")
     if _QUOTE in marks:  # some strings have brackets in them
         marks = _QUOTED.sub(b"", marks)
@@ -172,15 +195,15 @@ def _depth(text: bytes) -> int:
 
 
 def _without_escapes(text: bytes) -> bytes:
-    """Every quote that is left begins or ends a string."""
+    """Removes escapes; every remaining quote begins or ends a string."""
     if _BACKSLASH in text:
         return text.replace(rb"\\", b"").replace(rb"\"", b"")
     return text
 
 
 def _check_numbers(text: bytes) -> None:
-    """Clients hold numbers as 64-bit floats. What is beyond them fails in some decoders, with all
-    that came in the same frame, and becomes infinite in others. `text` is valid JSON."""
+    """Rejects numbers beyond 64-bit floats: some decoders fail on them and lose the whole frame,
+    others read infinity. `text` is valid JSON."""
     if len(text) <= _MAX_DECODED:
         _check_floats(text)
         return
@@ -221,8 +244,8 @@ def _main_part(content_type: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _plain_content_type(content_type: str) -> str:
-    """JSON and text lose their parameters and the kinds of JSON their names: the hub has only one
-    way to write each of them. Other types are kept as given."""
+    """Normalizes a content type: JSON and text types lose their parameters, and JSON subtypes
+    become `application/json`. Other types are unchanged."""
     if len(content_type) > MAX_CONTENT_TYPE_CHARS:
         raise InvalidPayload(
             f"the content type {content_type[:20]!r}… has {len(content_type)} characters; "
@@ -237,8 +260,8 @@ def _plain_content_type(content_type: str) -> str:
 
 
 def as_spelt(attributes: Attributes | None, content_type: str | None) -> Attributes | None:
-    """The attributes of a message whose body `parse_payload` reads, with the spelling of its
-    content type. Raises `InvalidPayload`."""
+    """Keeps the publisher's spelling of the content type for a body that `parse_payload` reads.
+    Raises `InvalidPayload`."""
     if content_type is None or _main_part(content_type) in ("", _CURL_DEFAULT):
         return attributes
     return with_media_type(attributes, _plain_content_type(content_type), content_type)
@@ -247,8 +270,7 @@ def as_spelt(attributes: Attributes | None, content_type: str | None) -> Attribu
 def with_media_type(
     attributes: Attributes | None, content_type: str, given: str | None
 ) -> Attributes | None:
-    """The attributes of a message that keeps its content type under another spelling than the one
-    that its publisher gave."""
+    """Keeps the publisher's spelling of the content type if it differs from the message's."""
     spelt = (given or "").strip()
     if not spelt or spelt == content_type:
         return attributes

@@ -1,4 +1,4 @@
-"""Who may do what: identities, their grants, and the decision for one channel."""
+"""Authorization: identities, their grants, and the decision for one channel."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ from hubbub.domain.wire import ALWAYS
 
 
 class Level(enum.Enum):
-    """How far an identity reaches: its grants, reading about a hub, its hub, or everything."""
+    """The reach of an identity: its grants, read access to a hub's administration, its hub, or
+    everything."""
 
     CLIENT = "client"
     VIEWER = "viewer"
-    """Reads what the admin API shows of a hub or, for `*`, of all, without messages; no channel is
-    open to it."""
+    """Reads what the admin API shows of a hub (for `*`: of all hubs), without messages; has no
+    access to channels."""
     SERVICE = "service"
     ADMIN = "admin"
 
@@ -44,7 +45,7 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The identity of a session. An anonymous one has no user id."""
+    """The identity of a session. An anonymous identity has no user id."""
 
     user_id: str | None = None
     level: Level = Level.CLIENT
@@ -52,24 +53,23 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     rpcs: tuple[str, ...] = ()
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     expires_at: int | None = None
-    """Seconds since 1970, or None for no expiry."""
+    """Seconds since 1970; None: never."""
     token_id: str | None = None
     parent_id: str | None = None
-    """The id of the token that this one was given out for: a revocation of that one covers both."""
+    """The id of the token from which this one was derived: revoking that token revokes both."""
     issued_at: int = 0
-    """When this was proven, in milliseconds since 1970; 0 where nobody said."""
+    """When the identity was authenticated, in milliseconds since 1970; 0: unknown."""
     foreign: bool = False
-    """Another issuer vouches for this identity."""
+    """Whether the identity comes from an external issuer."""
     issuer: str | None = None
-    """Which one, as its tokens say (`iss`)."""
+    """The external issuer's `iss` claim."""
     all_hubs: bool = False
-    """An administrator of all hubs, whom no single hub can revoke."""
+    """An administrator of all hubs, whom a single hub cannot revoke."""
 
     def __post_init__(self) -> None:
-        """What comes with an identity must be fit to be kept, to be told to others and to be
-        matched: names are bounded and without control characters, patterns are bounded. JSON, as
-        which an identity arrives, also has halves of characters and numbers without end. Raises
-        `InvalidToken`."""
+        """Checks that an identity can be stored, sent and matched: names are bounded and free of
+        control characters, patterns are bounded. JSON can also contain lone surrogates and infinite
+        numbers. Raises `InvalidToken`."""
         for claim, problem in (
             ("user id", user_id_problem(self.user_id) if self.user_id is not None else None),
             ("token id", user_id_problem(self.token_id) if self.token_id is not None else None),
@@ -91,7 +91,7 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def trusted(self) -> bool:
-        """A service or an administrator, who needs no grants in the hub."""
+        """Whether the identity is a service or an administrator, who needs no grants in the hub."""
         return self.level is not Level.CLIENT and self.level is not Level.VIEWER
 
 
@@ -99,16 +99,16 @@ ANONYMOUS = Identity()
 
 
 class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As whom somebody is given messages."""
+    """The identity under which messages are read."""
 
     identity: Identity
     open_topic: bool = False
-    """What it reads is a topic that was made through `open_topics`, which everybody may read."""
+    """The reader reads a topic created through `open_topics`, which is open to everybody."""
 
 
 @lru_cache(maxsize=65536)
 def granted(grants: tuple[Grant, ...], action: Literal["publish", "subscribe"], name: str) -> bool:
-    """Whether one of the grants is for this action on the channel."""
+    """Whether one of the grants permits this action on the channel."""
     return matches_any(tuple(grant.channel for grant in grants if getattr(grant, action)), name)
 
 
@@ -119,17 +119,17 @@ def _is_own_user_channel(identity: Identity, channel: str, user_channels: bool) 
 
 
 def _open_to(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """Whether the rules alone, without a grant, let this identity in."""
-    if user_channels and namespace_of(channel) == USER_NAMESPACE:
+    """Whether the rules alone, without a grant, permit access."""
+    if user_channels and namespace_of(without_dead_letters(channel)) == USER_NAMESPACE:
         return False
     return rules.public and (rules.allow_anonymous or identity.authenticated)
 
 
 def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """`user_channels`: the hub gives each user a private channel `u:<user id>`, and the
-    notifications `notification:u:<user id>`, which no grant opens to other users. Who may read a
-    channel may read its dead letters. Of a channel with an owner: its participants, as long as it
-    is active."""
+    """`user_channels`: the hub gives each user a private channel `u:<user id>` and the
+    notifications `notification:u:<user id>`; no grant opens them to other users. Whoever may read a
+    channel may read its dead letters. An owned channel admits its participants while it is
+    active."""
     if isinstance(rules, BoundRules):
         return rules.binding.active and _takes_part(identity, rules)
     if identity.level is not Level.CLIENT:
@@ -146,9 +146,8 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
 
 
 def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:
-    """Whether messages of the channel, which has these `rules` in the configuration, may be handed
-    to the reader, whatever the door: it gets into the hub, and the rules or a grant open the
-    channel."""
+    """Whether the reader may receive messages of the channel, whose effective rules are `rules`,
+    over any protocol: the hub admits the reader, and the rules or a grant open the channel."""
     identity, settings = reader.identity, configuration.settings
     if isinstance(rules, BoundRules):
         return may_subscribe(identity, channel, rules, settings.user_channel)
@@ -160,20 +159,19 @@ def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rule
 
 
 def may_stay(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:
-    """Whether a subscription that the reader has may stay. A channel with an owner keeps those of
-    its participants while it is not active."""
+    """Whether the reader's existing subscription may stay. An owned channel keeps its participants'
+    subscriptions while it is inactive."""
     if isinstance(rules, BoundRules):
         return _takes_part(reader.identity, rules)
     return may_read(reader, channel, configuration, rules)
 
 
-def refusal(action: str, channel: str, rules: Rules) -> NotPermitted:
-    """The error of who may not do this (`publish to`, `subscribe to`) with the channel."""
-    if not isinstance(rules, BoundRules):
-        return NotPermitted(f"no permission to {action} {channel!r}")
-    if rules.binding.active:
-        return NotPermitted(f"no permission to {action} {channel!r}: only its participants have it")
-    return NotPermitted(f"no permission to {action} {channel!r}: its owner made it inactive")
+def refusal(identity: Identity, action: str, channel: str, rules: Rules) -> NotPermitted:
+    """The error for an identity that may not `publish to` or `subscribe to` the channel. Only
+    participants learn that the channel has an owner."""
+    if isinstance(rules, BoundRules) and not rules.binding.active and _takes_part(identity, rules):
+        return NotPermitted(f"no permission to {action} {channel!r}: its owner made it inactive")
+    return NotPermitted(f"no permission to {action} {channel!r}")
 
 
 def _takes_part(identity: Identity, rules: BoundRules) -> bool:
@@ -184,8 +182,7 @@ def _takes_part(identity: Identity, rules: BoundRules) -> bool:
 
 def may_read_pattern(reader: Reader, pattern: str, configuration: HubConfiguration) -> bool:
     """Whether the reader may subscribe to a pattern as a whole: one grant covers it, or the rules
-    of the place that it names open that. Which of the channels that match it may be read is asked
-    for each of them (`may_read`)."""
+    of its namespace do. Each matching channel is checked separately (`may_read`)."""
     identity, settings = reader.identity, configuration.settings
     if not (identity.authenticated or settings.allow_anonymous):
         return False
@@ -199,8 +196,8 @@ def may_read_pattern(reader: Reader, pattern: str, configuration: HubConfigurati
 
 
 def may_publish(identity: Identity, channel: str, rules: Rules, user_channels: bool) -> bool:
-    """A grant to publish overrides `client_publish` off. To a channel with an owner: its
-    participants, as long as it is active."""
+    """A grant to publish overrides a disabled `client_publish`. An owned channel admits its
+    participants while it is active."""
     if isinstance(rules, BoundRules):
         if channel == COMMUNICATION_LOG:
             return False

@@ -1,8 +1,8 @@
-"""Which sealed segments count: some have taken the place of others.
+"""Which sealed segments are current: some replace others.
 
-Whoever rewrites segments (compaction, erasure) writes the new ones under names that begin with
-`rewritten-`, then one entry of the manifest, and removes the old ones last. A reader that goes by
-`current` sees each event once at every moment: the entry is what makes the change.
+A writer that rewrites segments (compaction, erasure) writes the new ones under names that begin
+with `rewritten-`, then one entry of the manifest, and deletes the old ones last. The entry is the
+commit: a reader that uses `current` sees each event exactly once at any moment.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final, Literal
 import msgspec
 
 REWRITTEN: Final = "rewritten"
-"""The place of the node in the names of segments that took the place of others."""
+"""Takes the place of the node in the names of rewritten segments."""
 
 Reason = Literal["erasure", "compaction"]
 
 
 class Replacement(msgspec.Struct, frozen=True):
-    """One entry of the manifest. `by` is empty where nothing is left of what was replaced."""
+    """One entry of the manifest. `by` is empty if nothing is left of the replaced segments."""
 
     at: str | int = ""
     """A time in ISO 8601, or microseconds since 1970."""
@@ -29,8 +29,8 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 def current(names: Iterable[str], manifest: Iterable[Replacement]) -> list[str]:
-    """The file names that count, sorted. Read the manifest before and after listing the files, and
-    begin anew if it has changed meanwhile."""
+    """The current file names, sorted. Read the manifest before and after listing the files, and
+    start again if it changed."""
     replaced: set[str] = set()
     committed: set[str] = set()
     for entry in manifest:
@@ -44,12 +44,12 @@ def current(names: Iterable[str], manifest: Iterable[Replacement]) -> list[str]:
 
 
 def is_rewritten(name: str) -> bool:
-    """Such a segment counts only once an entry of the manifest names it."""
+    """Such a segment is current only once an entry of the manifest names it."""
     return name.startswith(f"{REWRITTEN}-")
 
 
 class Lineage:
-    """Which segments took the place of which, by names without their suffix."""
+    """The replacement history of segments, by names without suffix."""
 
     def __init__(self, manifest: Iterable[Replacement], suffix: str) -> None:
         self._before: dict[str, set[str]] = {}
@@ -63,15 +63,15 @@ class Lineage:
                 self._after.setdefault(name, set()).update(new)
 
     def covers(self, read: Collection[str], name: str) -> bool:
-        """Whether all events of a segment are among those of the segments that were read."""
+        """Whether the segments in `read` contain all events of a segment."""
         if name in read:
             return True
         before = self._before.get(name)
         return bool(before) and all(self.covers(read, each) for each in before or ())
 
     def successors(self, name: str) -> set[str]:
-        """The segments that hold now what is left of a segment's events; itself if nothing took its
-        place."""
+        """The segments that now hold the remaining events of a segment; the segment itself if it
+        was not replaced."""
         after = self._after.get(name)
         if after is None:
             return {name}

@@ -1,6 +1,6 @@
-"""What a client can ask of the hub, independent of the encoding it used.
+"""Requests of a client to the hub, independent of the encoding.
 
-A request id is whatever integer the client chose; 0 stands for "none given".
+A request id is any integer chosen by the client; 0 means "none".
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _EXTRA = Wire(inside="extra")
 
 
 class Close(Request, frozen=True):
-    """The client leaves for good: its saved state can go. Not answered."""
+    """The client leaves for good, and its saved state is deleted. No response."""
 
     req_id: int = 0
 
 
 class Authenticate(Request, frozen=True):
-    """Exactly one of the two is set."""
+    """Exactly one of the two fields is set."""
 
     req_id: int = 0
     token: str | None = None
@@ -37,8 +37,8 @@ class Authenticate(Request, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """A place in a channel: right after the message with this serial, and at this version of its
-    document."""
+    """A position in a channel: directly after the message with this serial, and at this version of
+    its document."""
 
     channel: str
     serial: int
@@ -47,9 +47,9 @@ class Position(msgspec.Struct, frozen=True):
     document_epoch: str | None = None
 
 
-class Attachment(msgspec.Struct, frozen=True):
-    """What a client of Hubiquitus says of the session with which it goes on: its full address, and
-    how many events it got there."""
+class ResumedSession(msgspec.Struct, frozen=True):
+    """Identifies the session that a Hubiquitus client resumes: its full JID, and how many events
+    the client received."""
 
     publisher: str
     rid: int | None
@@ -59,13 +59,13 @@ class Restore(Request, frozen=True):
     restore_key: str
     req_id: int = 0
     positions: tuple[Position, ...] = ()
-    attachment: Annotated[Attachment | None, LOCAL] = None
-    """Must be true of the session, if it is given."""
+    attachment: Annotated[ResumedSession | None, LOCAL] = None
+    """If given, it must match the session."""
 
 
-class ChannelRequest(msgspec.Struct, frozen=True):
-    """A channel to subscribe to, or a pattern; with `serial` or `timestamp`, what was missed is
-    sent too; with `document_version`, what its document changed since."""
+class SubscribeItem(msgspec.Struct, frozen=True):
+    """A channel or pattern to subscribe to. With `serial` or `timestamp`, missed messages are sent
+    as well; with `document_version`, missed changes of the document."""
 
     channel: str
     timestamp: int | None = None
@@ -74,15 +74,15 @@ class ChannelRequest(msgspec.Struct, frozen=True):
     document_version: int | None = None
     document_epoch: str | None = None
     by_pattern: bool = False
-    """The channel is followed as long as a pattern of the session matches it, and only so."""
+    """The channel is followed only as long as a pattern of the session matches it."""
     presence: dict[str, Any] | None = None
-    """What presence shows of the session in this channel."""
+    """The session's presence data in this channel."""
     token: str | None = None
-    """Permits the session's user, or anybody, to subscribe to this channel."""
+    """A token that permits the session's user, or any user, to subscribe to this channel."""
 
 
 class Subscribe(Request, frozen=True):
-    channels: tuple[ChannelRequest, ...]
+    channels: tuple[SubscribeItem, ...]
     req_id: int = 0
 
 
@@ -92,7 +92,7 @@ class Unsubscribe(Request, frozen=True):
 
 
 class Producer(msgspec.Struct, frozen=True):
-    """As which of its puts to the channel a producer sends a message; see `domain.topics`."""
+    """The producer id and sequence number of a put; see `domain.topics`."""
 
     id: str
     sequence: int
@@ -100,7 +100,7 @@ class Producer(msgspec.Struct, frozen=True):
 
 
 class PublishItem(msgspec.Struct, frozen=True, gc=False):
-    """One message to publish. Without a request id (None) nobody waits for an answer."""
+    """One message to publish. Without a request id (None), no response is sent."""
 
     channel: str
     event: Annotated[str, OPTIONAL]
@@ -112,20 +112,20 @@ class PublishItem(msgspec.Struct, frozen=True, gc=False):
     transient: Annotated[bool, _EXTRA] = False
     req_id: int | None = None
     producer: Producer | None = None
-    """Makes the publish a put that can be repeated."""
+    """Makes the publish an idempotent put."""
     topic_key: Annotated[str | None, LOCAL] = None
-    """What the owner of a registered topic knows."""
+    """The key of a registered topic, known to its owner."""
     attributes: Annotated[Attributes | None, Wire(flat_in_json=True)] = None
-    """The rarer fields of the envelope; None where the publisher gave none of them. Without
-    `producer_id` and `producer_seq`, which the engine takes from `producer`."""
+    """The rarer envelope fields; None if the publisher gave none. `producer_id` and `producer_seq`
+    are absent: the engine takes them from `producer`."""
     push_options: Annotated[dict[str, Any] | None, _EXTRA] = None
-    """What `domain.push.options` reads."""
+    """Read by `domain.push.options`."""
     security_token: str | None = None
-    """For features that ask for one; ends with the request and is in no message."""
+    """For features that require one; discarded with the request and part of no message."""
     idempotency_key: str | None = None
-    """A repeat under the same key is answered like the original; see `domain.topics`."""
+    """A repeat with the same key receives the original's response; see `domain.topics`."""
     most_bytes: Annotated[int, LOCAL] = 0
-    """The payload may be so large; 0: as large as every message. Only the hub sets it."""
+    """A higher size limit for the payload; 0: the normal limit. Only the hub sets it."""
 
 
 class Publish(Request, frozen=True):
@@ -133,7 +133,7 @@ class Publish(Request, frozen=True):
 
 
 class History(Request, frozen=True):
-    """A page of messages. At most one bound is set; none means the newest page."""
+    """Reads a page of messages. At most one bound is set; without a bound, the newest page."""
 
     channel: str
     req_id: int = 0
@@ -144,21 +144,21 @@ class History(Request, frozen=True):
     epoch: str | None = None
     limit: int = 0
     conversation_id: str | None = None
-    """Only the messages of this conversation; not together with times."""
+    """Only messages of this conversation; not combined with times."""
     filter: dict[str, Any] | None = None
-    """Beside the session's own: what `read_definition` of `domain.filters` reads, without a
-    name."""
+    """A filter in addition to the session's own: an object for `read_definition` of
+    `domain.filters`, without a name."""
 
 
 class SetFilter(Request, frozen=True):
-    """Of the session. One of the same name and channel is replaced."""
+    """Sets a filter of the session. A filter with the same name and channel is replaced."""
 
     definition: Annotated[FilterDefinition, FLAT]
     req_id: int = 0
 
 
 class UnsetFilter(Request, frozen=True):
-    """Without a channel, all of the name."""
+    """Without a channel, all filters of the name are removed."""
 
     name: str
     channel: str | None = None
@@ -166,7 +166,7 @@ class UnsetFilter(Request, frozen=True):
 
 
 class ListFilters(Request, frozen=True):
-    """The session's filters for a channel; without one, all."""
+    """The session's filters for a channel; without a channel, all filters."""
 
     channel: str | None = None
     req_id: int = 0
@@ -176,8 +176,8 @@ FilterRequest = SetFilter | UnsetFilter | ListFilters
 
 
 class Threads(Request, frozen=True):
-    """A page of a channel's conversations; see `domain.threads.ThreadsQuery`. `limit` 0: as many
-    as the hub thinks fit."""
+    """A page of a channel's conversations; see `domain.threads.ThreadsQuery`. `limit` 0: the hub's
+    default."""
 
     channel: str
     req_id: int = 0
@@ -187,7 +187,7 @@ class Threads(Request, frozen=True):
 
 
 class DocumentGet(Request, frozen=True):
-    """A document, a part of it, as it was, or what changed since a version."""
+    """Reads a document, a part of it, an earlier state, or the changes since a version."""
 
     channel: str
     req_id: int = 0
@@ -199,9 +199,9 @@ class DocumentGet(Request, frozen=True):
     """Milliseconds since 1970."""
 
 
-class DocumentChange(Request, frozen=True):
-    """Operations on a document, all or none of them. Without a request id (None) nobody waits for
-    an answer."""
+class ChangeDocument(Request, frozen=True):
+    """Operations on a document, applied all or none. Without a request id (None), no response is
+    sent."""
 
     channel: str
     ops: JsonList
@@ -213,7 +213,7 @@ class DocumentChange(Request, frozen=True):
 
 
 class PresenceQuery(Request, frozen=True):
-    """With `data`, presence shows that of the session in the channel from now on."""
+    """With `data`, also sets the session's presence data in the channel."""
 
     channel: str
     req_id: int = 0
@@ -221,7 +221,7 @@ class PresenceQuery(Request, frozen=True):
 
 
 class TopicSubscribe(Request, frozen=True):
-    """A durable subscription; see `domain.topics` for what it and the following ones do."""
+    """Creates a durable subscription; see `domain.topics` for this and the following requests."""
 
     topic: str
     name: str = DEFAULT_SUBSCRIPTION
@@ -237,7 +237,7 @@ class TopicUnsubscribe(Request, frozen=True):
 
 
 class TopicGet(Request, frozen=True):
-    """Without a topic: one message for each topic with a subscription of this name."""
+    """Without a topic: one message from each topic with a subscription of this name."""
 
     topic: str | None = None
     name: str = DEFAULT_SUBSCRIPTION
@@ -247,7 +247,7 @@ class TopicGet(Request, frozen=True):
     ack_up_to: int | None = None
     req_id: int = 0
     after: int = 0
-    """Only what is behind this serial; see `domain.topics.GetMessages`."""
+    """Only messages after this serial; see `domain.topics.GetMessages`."""
 
 
 class TopicAck(Request, frozen=True):
@@ -275,7 +275,7 @@ class TopicList(Request, frozen=True):
 
 
 class Call(Request, frozen=True):
-    """Of a method of a service. With 0 seconds, as long as the hub allows."""
+    """Calls a method of a service. A timeout of 0 seconds means the hub's maximum."""
 
     method: str
     payload: bytes
@@ -302,15 +302,15 @@ class SendCommand(Request, frozen=True):
 
 
 class AnswerCommand(Request, frozen=True):
-    """The hResult of a command that the client was handed. Not answered."""
+    """The hResult of a command that the client received. No response."""
 
     result: dict[str, Any]
     req_id: int = 0
 
 
 class MarkNotifications(Request, frozen=True):
-    """As read. Exactly one of `ids`, `up_to` (a timestamp) and `all` is given. Without a request id
-    nobody waits for an answer."""
+    """Marks notifications as read. Exactly one of `ids`, `up_to` (a timestamp) and `all` is given.
+    Without a request id, no response is sent."""
 
     channel: str
     ids: tuple[str, ...] = ()
@@ -325,7 +325,7 @@ class NotificationStateQuery(Request, frozen=True):
 
 
 class NotificationQuery(Request, frozen=True):
-    """A page of notifications. At most one of the bounds, timestamps, is given."""
+    """A page of notifications. At most one of the bounds, which are timestamps, is given."""
 
     channel: str
     unread: bool = False
@@ -342,8 +342,8 @@ ServiceRequest = Call | Enqueue
 TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
 
 
-class Rejected(Request, frozen=True):
-    """A request that could not be read; the others of its frame are not affected."""
+class UndecodableRequest(Request, frozen=True):
+    """A request that could not be decoded; other requests of its frame are processed."""
 
     error: HubbubError
     req_id: int = 0

@@ -1,7 +1,7 @@
-"""Retention: which of a channel's oldest messages may go.
+"""Retention: which of a channel's oldest messages may be deleted.
 
-The limits never reach what a durable subscription still has to get, unless the rules say so. What
-the journal has not taken over stays in any case.
+Messages that a durable subscription still needs are kept, unless the rules say otherwise. Messages
+that are not yet in the journal are always kept.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from hubbub.domain.rules import Rules
 class StoredRange(msgspec.Struct, frozen=True):
     """The stored messages of a channel, and the readers that still need them.
 
-    `first` and `head` are the oldest and the newest serial. `by_age` and `by_bytes` are the serials
-    that these limits would have it begin with, 0 where nothing is beyond them. Everything up to
-    `floor` is done for all durable subscriptions; None: there are none. Everything up to `exported`
-    is in the journal; None: nobody keeps one.
+    `first` and `head` are the oldest and the newest serial. `by_age` and `by_bytes` are the first
+    serials that these limits would keep; 0 if nothing exceeds them. Everything up to `floor` is
+    acknowledged by all durable subscriptions; None: there are none. Everything up to `exported` is
+    in the journal; None: no journal is kept.
     """
 
     first: int
@@ -29,13 +29,13 @@ class StoredRange(msgspec.Struct, frozen=True):
 
 
 def limited_first(rules: Rules, holdings: StoredRange) -> int:
-    """The serial that the limits alone would have the channel begin with."""
+    """The first serial that the limits alone would keep."""
     by_count = holdings.head + 1 - rules.max_stored_messages if rules.max_stored_messages else 0
     return max(holdings.first, holdings.by_age, holdings.by_bytes, by_count)
 
 
 def first_to_keep(rules: Rules, holdings: StoredRange) -> int:
-    """The serial before which everything may go."""
+    """The first serial to keep; everything before it may be deleted."""
     first = limited_first(rules, holdings)
     if holdings.floor is not None:
         unread = holdings.floor + 1

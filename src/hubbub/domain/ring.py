@@ -1,10 +1,9 @@
-"""The ring: which node owns which partition, told from the names of the members alone.
+"""The ring: the assignment of partitions to nodes, computed from the members' names alone.
 
-Every node computes it for itself, so it must not depend on anything but the members. Each node
-ranks the partitions, and each partition ranks the nodes, by a hash; a partition goes to the first
-node of its choice that does not have its share of partitions that it ranks higher. Nobody is then
-better off with another (a stable matching), and that is why few partitions move when a member
-comes or goes, while every node has the mean share, rounded up or down.
+Every node computes it independently, so it depends on nothing but the members. Nodes rank
+partitions and partitions rank nodes by a hash; a partition goes to the first node of its ranking
+that does not yet have its share of higher-ranked partitions. This stable matching moves few
+partitions when a member joins or leaves, and gives every node the mean share, rounded up or down.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from hubbub.domain.names import PARTITIONS
 
 
 class Ring(msgspec.Struct, frozen=True):
-    """`owners` has the node of each partition, "" where there is none."""
+    """`owners` holds the node of each partition, "" if there is none."""
 
     version: str
     owners: tuple[str, ...]
@@ -31,8 +30,8 @@ class Ring(msgspec.Struct, frozen=True):
 
 
 def make_ring(members: Iterable[tuple[str, str]]) -> Ring:
-    """The ring of nodes, each with its name and the name of its present life. Who owns what depends
-    on the names only; the version, on both."""
+    """Computes the ring from pairs of a node's name and the name of its incarnation. The owners
+    depend on the node names only; the version depends on both."""
     lives = sorted(members)
     nodes = sorted({node for node, _ in lives})
     version = blake2b(repr(lives).encode(), digest_size=8).hexdigest()
@@ -44,8 +43,8 @@ NO_RING = make_ring(())
 
 @lru_cache(maxsize=32)
 def _match(nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Partitions propose to nodes in the order of their choice; a node that has its share keeps
-    those that it ranks highest."""
+    """Stable matching: partitions propose to nodes in order of preference; a node with a full share
+    keeps the partitions that it ranks highest."""
     scores = {node: _scores(node) for node in nodes}
     shares = _shares(nodes)
     choices = [
@@ -69,11 +68,11 @@ def _match(nodes: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _shares(nodes: Sequence[str]) -> dict[str, int]:
-    """The mean, rounded up for as many nodes as it takes."""
+    """The number of partitions per node: the mean, rounded up for as many nodes as necessary."""
     share, left = divmod(PARTITIONS, len(nodes))
     return {node: share + (place < left) for place, node in enumerate(nodes)}
 
 
 def _scores(node: str) -> tuple[int, ...]:
-    """How highly a node and each partition think of each other."""
+    """The mutual ranking of a node and each partition."""
     return unpack(f"<{PARTITIONS}Q", shake_128(node.encode()).digest(8 * PARTITIONS))

@@ -1,9 +1,9 @@
-"""Settings of a hub and the rules of its channels.
+"""Settings of a hub and rules of its channels.
 
-Each struct is the only definition of its setting. Its fields have the names of the configuration
-file and of the admin API; types and bounds are those of both, and of the OpenAPI document. The
-docstring below a field is its sentence in `docs/configuration.md`. `stored_settings` is the form
-that the store keeps.
+Each struct is the only definition of its settings. Field names are those of the configuration file
+and of the admin API; types and bounds apply to both and to the OpenAPI document. The docstring
+below a field is its description in `docs/configuration.md`. `stored_settings` converts settings to
+the form in the store.
 """
 
 from __future__ import annotations
@@ -47,63 +47,63 @@ from hubbub.domain.subjects import auth_prefix, belongs_to, rpc_prefix
 
 
 class Rules(Setting, frozen=True):
-    """The features of channels. Everything is off unless it is turned on; a limit of 0 is none.
-    `journal` says what is written down about a channel: nothing, who sent what to whom, or the
-    payloads too."""
+    """Features of channels. Every feature is off by default; a limit of 0 means no limit. `journal`
+    decides what is recorded about a channel: nothing, metadata, or metadata and payloads."""
 
     retain: bool = False
     """The last message marked `retain` is sent to each new subscriber."""
     store: bool = False
-    """Messages marked `store` are on disk before anyone sees them."""
+    """Messages marked `store` are on disk before any subscriber receives them."""
     push: bool = False
     """Messages marked `push` also go to the devices of users who are subscribed or follow the
     channel."""
     presence: bool = False
-    """Subscribers see who else is there."""
+    """Subscribers see which sessions are present."""
     occupancy: bool = False
-    """Subscribers see how many are there."""
+    """Subscribers see how many sessions are present."""
     public: bool = False
     """Any authenticated session may subscribe without a permission."""
     client_publish: bool = False
     """Sessions may publish without a permission to do so."""
     allow_anonymous: bool = False
-    """Sessions without authentication may come in, where it is public."""
+    """Sessions without authentication may subscribe if the channel is public."""
     live_history: bool = False
-    """The last messages are kept in memory for those who come back."""
+    """The latest messages are kept in memory for clients that reconnect."""
     max_age_seconds: Count = 0
-    """Stored messages go when they are older; 0 for no limit."""
+    """Stored messages are deleted when they are older; 0 for no limit."""
     max_stored_messages: Count = 0
-    """Beyond so many, the oldest stored messages of a channel go; 0 for no limit."""
+    """The oldest stored messages of a channel are deleted beyond this number; 0 for no limit."""
     max_stored_bytes: Count = 0
     """The same for the bytes of their payloads."""
     reclaim_acknowledged: bool = False
-    """What every durable subscription of a channel has acknowledged goes, where there is one."""
+    """Messages that every durable subscription of a channel has acknowledged are deleted, if there
+    is such a subscription."""
     drop_unread: bool = False
-    """The three limits hold even for what a durable subscription still has to get; it counts what
-    it missed."""
+    """The three limits apply even to messages that a durable subscription has not received; it
+    counts the missed messages."""
     journal: PayloadRule = "metadata"
-    """What the [journal](journal.md) keeps about the channel: nothing, all but the payloads, or the
-    payloads too."""
+    """What the [journal](journal.md) records about the channel: nothing, everything except
+    payloads, or everything."""
     store_by_default: bool = False
-    """With `store`, messages without the mark, too, unless they are transient. So webhooks get all
-    that is published."""
+    """With `store`, messages without the mark are stored, too, unless they are transient. Webhooks
+    then receive every published message."""
     max_document_changes: Count = 1000
-    """Changes of a document that are kept, so that clients can catch up and see what it was; 0 for
-    all."""
+    """Changes of a document that are kept, so that clients can catch up and read earlier versions;
+    0 for all."""
     document_ttl_seconds: Count = 0
-    """A document goes so long after its last change; 0 for never."""
+    """A document is deleted this long after its last change; 0 for never."""
     subscribe_hook: Name | None = None
-    """A method of the hub's services that is asked before a client subscribes to the channel or
+    """A method of the hub's services that is called before a client subscribes to the channel or
     reads it, see [Hooks](services.md#hooks)."""
     publish_hook: Name | None = None
-    """The same before a client publishes."""
+    """A method of the hub's services that is called before a client publishes."""
     document_messages: bool = False
     """With `store`, each change of a document is also a stored message `DocumentUpdated`, for
     webhooks and durable subscriptions."""
 
     @property
     def reclaims(self) -> bool:
-        """Whether stored messages go some day."""
+        """Whether stored messages are ever deleted."""
         return self.store and bool(
             self.max_age_seconds
             or self.max_stored_messages
@@ -112,7 +112,7 @@ class Rules(Setting, frozen=True):
         )
 
     def for_kind(self, kind: ChannelKind) -> Rules:
-        """What is left of the rules on a channel of this kind."""
+        """The rules that apply to a channel of this kind."""
         if kind is ChannelKind.NOTIFICATION:
             return Rules(
                 public=self.public,
@@ -126,12 +126,12 @@ class Rules(Setting, frozen=True):
 
 
 class Binding(msgspec.Struct, frozen=True):
-    """What the owner of a channel (an hChannel, see `domain.commands`) decided about it: as long as
-    it is not active it refuses every action, and of the hub's clients only `participants` may
-    publish and read. Services need not take part."""
+    """Access rules set by the owner of a channel (an hChannel, see `domain.commands`): an inactive
+    channel rejects every action, and of the hub's clients only `participants` may publish and read.
+    Services need not be participants."""
 
     owner: str
-    """Like the participants, a user id of the hub."""
+    """A user id of the hub, like the participants."""
     participants: frozenset[str]
     active: bool = True
 
@@ -140,7 +140,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 class BoundRules(Rules, frozen=True, kw_only=True):
-    """The rules of a channel that has an owner: it may always store."""
+    """The rules of an owned channel, which may always store."""
 
     binding: Binding
 
@@ -149,15 +149,15 @@ class BoundRules(Rules, frozen=True, kw_only=True):
 
 
 COLLECTIONS = frozenset({"hCommands", "hResults", "hDirectMessages"})
-"""Channels in which a hub with `commands` stores what users ask of it. Clients have no access, also
-once commands are switched off."""
+"""Channels in which a hub with `commands` stores users' requests. Clients have no access, even
+after commands are switched off."""
 PLUGIN_COLLECTION = "hPlugin:"
-"""Begins the names of channels in which plugins store documents; clients have no access."""
+"""The name prefix of channels in which plugins store documents; clients have no access."""
 _COLLECTION = Binding(owner="", participants=frozenset())
 
 
 def is_collection(channel: str) -> bool:
-    """Whether the hub itself keeps something in the channel; no client has access, and none can own
+    """Whether the hub itself stores data in the channel; no client has access, and no user can own
     it."""
     return (
         channel in COLLECTIONS
@@ -170,50 +170,54 @@ class Quotas(Setting, frozen=True):
     """Limits of a hub; 0 means no limit. Only an administrator may change them."""
 
     sessions: Count = 0
-    """Sessions at the same time."""
+    """Concurrent sessions."""
     channels: Count = 0
-    """Channels in memory at the same time."""
+    """Channels in memory."""
     messages_per_second: Count = 0
-    """Messages published each second, by all together."""
+    """Messages published per second, in the whole hub."""
     deliveries_per_second: Count = 0
-    """Messages delivered each second, to all together."""
+    """Messages delivered per second, in the whole hub."""
     stored_bytes: Count = 0
-    """Bytes of stored messages."""
+    """Bytes that the hub uses on disk: messages with their envelopes, retained messages, documents,
+    notifications, subscriptions and everything else that [counts](security.md#what-counts)."""
+    stream_bytes_per_second: Count = 0
+    """Bytes of events that clients submit to streams per second, in the whole hub; the journal
+    keeps them for `journal.retentionDays`."""
     webhooks: Count = 0
     """Webhooks; 0 here means 10,000."""
     webhook_requests_per_second: Count = 0
-    """Requests that go out to webhooks each second."""
+    """Requests to webhooks per second."""
     pushes_per_second: Count = 0
-    """Pushes to devices that a node sends each second; more wait."""
+    """Pushes to devices that a node sends per second; further pushes wait."""
     owned_channels: Count = 0
-    """Channels with an owner, which users create by commands; 0 here means 10,000. A user may own
-    a quarter of them."""
+    """Channels that users own and create by commands; 0 here means 10,000. A user may own a quarter
+    of them."""
     peers: Count = 0
     """Peers, and collectives of peers; 0 here means 1,000,000."""
     deliveries: Count = 0
-    """Deliveries to peers that wait or are under way, and messages to peers that wait for a
-    reply; 0 here means 100,000."""
+    """Deliveries to peers that are queued or in flight, and messages to peers that await a reply; 0
+    here means 100,000."""
     peer_subscriptions: Count = 0
-    """Channels that peers follow, of all peers together; 0 here means 10,000."""
+    """Channels that peers follow, counted over all peers; 0 here means 10,000."""
 
 
 class TrustedIssuer(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename=wire_name
 ):
-    """Somebody else whose signed tokens a hub accepts: `iss` and `aud` must be exactly these. The
-    public keys are read from a JWKS document, or given here. The claims name the user and what
-    they may do; everyone that this issuer vouches for has the same level, never admin."""
+    """An external issuer whose signed tokens a hub accepts: `iss` and `aud` must match exactly. The
+    public keys are read from a JWKS document or given here. Claims name the user and the
+    permissions; all identities of an issuer have the same level, never admin."""
 
     issuer: str
     """`iss` of its tokens, exactly."""
     audience: str
     """What `aud` of its tokens must name."""
     jwks_url: str | None = None
-    """Where its public keys are; `https`, or `http` on this machine."""
+    """URL of its public keys; `https`, or `http` on this machine."""
     keys: tuple[dict[str, Any], ...] = ()
-    """Its public keys in JWK form, in place of `jwksUrl`."""
+    """Its public keys in JWK form, instead of `jwksUrl`."""
     level: Literal["client", "service"] = "client"
-    """What its tokens can do: a client's or a service's part."""
+    """The level of its tokens: client or service."""
     user_claim: str = "sub"
     """The claim that holds the user id."""
     channels_claim: str = "channels"
@@ -221,15 +225,15 @@ class TrustedIssuer(
     rpcs_claim: str = "rpcs"
     """The claim that holds the permitted calls."""
     extra_claim: str = "extra"
-    """The claim that holds what others see of the user in presence."""
+    """The claim that holds the user's data shown in presence."""
     addresses: Reach | None = None
-    """Where `jwksUrl` may be: `public`, `loopback`, or `private`. Without it, `private` in the
-    file; through the admin API, as `callbackAddresses` of the hub."""
+    """Where `jwksUrl` may be: `public`, `loopback`, or `private`. Default: `private` in the file;
+    through the admin API, the hub's `callbackAddresses`."""
 
 
 class HubSettings(Setting, frozen=True):
-    """What holds for all sessions and channels of a hub. What is left out has its default. Only an
-    administrator of all hubs may change `callbackAddresses` and `natsSubjects`."""
+    """Settings for all sessions and channels of a hub. Omitted settings have their defaults. Only
+    an administrator of all hubs may change `callbackAddresses` and `natsSubjects`."""
 
     allow_anonymous: bool = False
     """Sessions may stay without authentication."""
@@ -238,96 +242,95 @@ class HubSettings(Setting, frozen=True):
     default_public: bool = False
     """Channels without rules are open to every session."""
     default_rules: Name | None = None
-    """Rules of channels that have none of their own or by namespace."""
+    """Rules of channels that have none by name or by namespace."""
     topic_rules: Name | None = None
-    """Rules that the first put or durable subscription gives a channel which does not store;
-    without them such a channel refuses both."""
+    """Rules that a channel without storage receives with its first put or durable subscription;
+    without this setting such a channel rejects both."""
     auth_provider: Name | None = None
     """The auth provider that checks the clients' credentials."""
     session_restore: bool = True
     """A lost session can be restored with its one-time key."""
     allowed_origins: Annotated[tuple[Origin, ...], Meta(max_length=100)] = ()
-    """Origins of web pages that may use this hub, in place of `listener.allowedOrigins`; the same
+    """Origins of web pages that may use this hub, overriding `listener.allowedOrigins`; same
     forms."""
     trusted_issuers: Annotated[tuple[TrustedIssuer, ...], Meta(max_length=100)] = ()
-    """Others whose signed tokens are accepted, see below."""
+    """External issuers whose signed tokens are accepted, see below."""
     quotas: Quotas = Quotas()
     open_topics: bool = False
-    """Everybody may register topics of Light-PubSubHubbub, publish to those without a key, and
-    subscribe to them; other channels stay what their rules make them."""
+    """Anyone may register topics of Light-PubSubHubbub, publish to those without a key, and
+    subscribe to them; other channels keep their rules."""
     callback_addresses: Reach = "public"
-    """Where requests of the hub may go (webhooks, services, auth providers, keys, fetches): to
-    public addresses only, also to this machine (`loopback`), or also to private networks
-    (`private`). Only an operator may change it."""
+    """Where requests of the hub may go (webhooks, services, auth providers, keys, fetches): public
+    addresses only, also this machine (`loopback`), or also private networks (`private`). Only an
+    operator may change it."""
     nats_subjects: Annotated[tuple[Subject, ...], Meta(max_length=100)] = ()
-    """Subjects of NATS, with all below them, that routes and auth providers may name besides those
-    below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator may change them."""
+    """NATS subjects, including all subjects below them, that routes and auth providers may use
+    besides those below `hubbub.rpc.{hub}` and `hubbub.auth.{hub}`. Only an operator may change
+    them."""
     websub_algorithm: Literal["sha1", "sha256", "sha384", "sha512"] = "sha256"
-    """How WebSub subscriptions with a secret are signed that name no `hub.algorithm`; some
-    subscribers know only `sha1`."""
+    """The signature algorithm for WebSub subscriptions with a secret and without `hub.algorithm`;
+    some subscribers support only `sha1`."""
     websub_no_content: bool = False
-    """A publisher of WebSub is answered 204 without a body, which some expect, instead of 202."""
+    """A WebSub publisher receives 204 without a body, which some expect, instead of 202."""
     push_audience: Literal["all", "absent"] = "all"
     """Whether a push also goes to users with a session that is subscribed to the channel."""
     push_contact: (
         Annotated[str, Meta(max_length=255, pattern="^(mailto:|https://)[!-~]+$")] | None
     ) = None
-    """How push services of browsers reach who sends: `mailto:` or `https://`. Without it,
-    `push.contact`."""
+    """The contact for browsers' push services: `mailto:` or `https://`. Default: `push.contact`."""
     commands: bool = False
-    """Users may send [commands](commands.md), and create channels that have an owner and
-    participants."""
+    """Users may send [commands](commands.md) and create owned channels."""
     rid_window: Annotated[int, Meta(ge=-1, le=1_000_000)] = 5
-    """How far the `rid` of a client of Hubiquitus that
-    [attaches](commands.md#clients-of-hubiquitus) may be from the number of events that it was sent;
-    -1 switches the check off."""
+    """The allowed difference between the `rid` of a Hubiquitus client that
+    [attaches](commands.md#clients-of-hubiquitus) and the number of events sent to it; -1 disables
+    the check."""
     communication: CommunicationSettings = CommunicationSettings()
 
 
 NATS_SCHEME = "nats:"
-"""Before the subject of an auth provider or a service that is reached over NATS."""
+"""The prefix of an auth provider's or service's subject that is reached over NATS."""
 
 
 class AuthProvider(Setting, frozen=True):
-    """Where the clients of a hub are authenticated. The values of `headers` are secret: answers
-    show `(hidden)`, which leaves a value as it is when it is sent back with the same `url`. With
-    `addresses` an operator allows others than those of the hub's `callbackAddresses`."""
+    """The service that authenticates a hub's clients. The values of `headers` are secret: responses
+    show `(hidden)`, which keeps a value when it is sent back with the same `url`. With `addresses`,
+    an operator allows other addresses than the hub's `callbackAddresses`."""
 
     url: EndpointUrl
-    """Where to send the credentials; `http` or `https`, without a password in it, or `nats:` and a
+    """The URL that receives the credentials: `http` or `https` without a password, or `nats:` and a
     subject."""
     headers: Headers = {}
     """Headers to send with them, for example a key; their values are secret."""
     timeout_seconds: TimeoutSeconds = 5.0
-    """Time to answer; without it, `hub.authenticateRequestTimeout`."""
+    """Timeout of a request; default: `hub.authenticateRequestTimeout`."""
     addresses: Reach | None = None
-    """Where it may be, as of a trusted issuer."""
+    """Allowed addresses, as for a trusted issuer."""
 
 
 class RpcRoute(Setting, frozen=True):
-    """Who answers the calls of the methods that match a pattern. `headers` and `addresses` are as
-    those of an auth provider."""
+    """The service that answers calls of methods that match a pattern. `headers` and `addresses` are
+    as those of an auth provider."""
 
     method: Pattern
     """The methods, as a pattern such as `cart.*`."""
     url: EndpointUrl
-    """Where to send the calls; `http` or `https`, without a password in it, or `nats:` and a
+    """The URL that receives the calls: `http` or `https` without a password, or `nats:` and a
     subject."""
     headers: Headers = {}
     """Headers to send with them, for example a key; their values are secret."""
     timeout_seconds: TimeoutSeconds = 10.0
-    """Time to answer."""
+    """Timeout of a call."""
     addresses: Reach | None = None
-    """Where it may be, as of a trusted issuer."""
+    """Allowed addresses, as for a trusted issuer."""
 
 
 class ChannelSettings(Setting, frozen=True):
-    """What is set for one channel by name."""
+    """Settings of one channel by name."""
 
     rules: Name | None = None
     """Rules of this channel."""
     metadata: dict[str, Any] = {}
-    """Anything that services want to note, as JSON."""
+    """Arbitrary JSON for services' own use."""
 
 
 E = TypeVar("E", AuthProvider, RpcRoute)
@@ -338,9 +341,8 @@ RulesSource = Literal["channel", "namespace", "hub", "default"]
 
 
 class Section(msgspec.Struct, frozen=True):
-    """A part of a hub's settings: entries of one type, by name. `kind` is its word in the store and
-    in the audit log, `attribute` the attribute of `HubConfiguration`, which in the file is its
-    key."""
+    """A section of a hub's settings: named entries of one type. `kind` is its name in the store and
+    in the audit log, `attribute` the attribute of `HubConfiguration` and the key in the file."""
 
     kind: str
     attribute: str
@@ -352,11 +354,11 @@ class Section(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What one entry is called in messages."""
+        """The name of a single entry in messages."""
         return self.kind.replace("_", " ")
 
     def of(self, configuration: HubConfiguration) -> Mapping[str, Setting | str]:
-        """The entries of a hub. The settings of the hub itself have no name."""
+        """The entries of a hub. The hub's own settings have no name."""
         found: Any = getattr(configuration, self.attribute)
         return {"": found} if isinstance(found, HubSettings) else found
 
@@ -386,8 +388,8 @@ SECTIONS = (
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A setting of a hub that names an entry of a section; `path` is its key, and `user` says in
-    words where it is."""
+    """A setting that references an entry of a section; `path` is its key, and `user` describes it
+    in words."""
 
     path: str
     user: str
@@ -396,7 +398,7 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class HubConfiguration(msgspec.Struct, frozen=True):
-    """All settings of one hub, as one consistent snapshot that can answer for any channel."""
+    """All settings of one hub, as a consistent snapshot that resolves the rules of any channel."""
 
     hub: str
     settings: HubSettings = HubSettings()
@@ -410,16 +412,15 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     callbacks: Mapping[str, CallbackSettings] = {}
     message_info: Mapping[str, MessageInfo] = {}
     topic_keys: Mapping[str, bytes] = {}
-    """Channels that take messages from who knows a key, and the key's SHA-256. They come from the
-    registered topics, not from the settings."""
+    """SHA-256 of the publishing key of each channel that has one. They come from registered topics,
+    not from settings."""
     bindings: Mapping[str, Binding] = {}
-    """Channels that have an owner. The directory keeps the mapping up to date in place: there may
-    be very many."""
+    """Owned channels. The directory updates the mapping in place, since it may be very large."""
 
     def rules_for(self, channel: str) -> Rules:
-        """The channel's own rules, else its namespace's, else the hub's default. Dead letters have
-        the rules of their channel, unless somebody gave them rules of their own; they are stored
-        like it in any case, so that none is lost."""
+        """The channel's own rules, else its namespace's, else the hub's default. A channel of dead
+        letters has its origin's rules unless it has rules of its own; it always stores, so that no
+        dead letter is lost."""
         rules = self._unfiltered_rules_for(channel).for_kind(kind_of(channel))
         origin = without_dead_letters(channel)
         if origin != channel and not rules.store and self.rules_for(origin).store:
@@ -432,22 +433,22 @@ class HubConfiguration(msgspec.Struct, frozen=True):
         )
 
     def binding_of(self, channel: str) -> Binding | None:
-        """What the channel's owner decided; None: it has no owner."""
+        """The access rules set by the channel's owner; None if it has no owner."""
         if is_collection(channel):
             return _COLLECTION
         return self.bindings.get(channel)
 
     def is_decided(self, channel: str) -> bool:
-        """Whether somebody decided what holds for this very channel, or for its namespace. Rules
-        that the channel got by use, the `topic_rules`, are no decision."""
+        """Whether rules are set for this channel or its namespace. `topic_rules`, assigned on first
+        use, do not count."""
         own = self.channels.get(channel)
         if own is not None and own.rules not in (None, self.settings.topic_rules):
             return True
         return namespace_of(channel) in self.namespaces
 
     def source_of(self, channel: str) -> tuple[RulesSource, str | None]:
-        """Whose rules a channel has, and their name; without a name they are those of a hub that
-        sets none. Dead letters have those of their channel where they have none of their own."""
+        """Where a channel's rules come from, and their name; no name means the defaults of a hub
+        without rules. A channel of dead letters without own rules reports its origin's."""
         own = self.channels.get(channel)
         origin = without_dead_letters(channel)
         if origin != channel and (own is None or own.rules in (None, self.settings.topic_rules)):
@@ -476,7 +477,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
         )
 
     def references(self) -> Iterator[Reference]:
-        """Which settings name others."""
+        """The settings that reference other entries."""
         for key, section, name in (
             ("defaultRules", RULES, self.settings.default_rules),
             ("topicRules", RULES, self.settings.topic_rules),
@@ -494,8 +495,8 @@ class HubConfiguration(msgspec.Struct, frozen=True):
                 yield Reference(path, f"the channel {channel!r}", RULES, own.rules)
 
     def usable(self, endpoint: E, subject_root: str) -> E:
-        """An endpoint as the hub may ask it: what was stored earlier may be out of bounds by now.
-        Raises `SubjectNotPermitted`."""
+        """Returns an endpoint if the hub may call it now: its stored setting may have become
+        invalid. Raises `SubjectNotPermitted`."""
         if endpoint.url.startswith(NATS_SCHEME):
             self.check_subject(endpoint.url, subject_root)
         elif endpoint.addresses is None:
@@ -503,7 +504,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
         return endpoint
 
     def check_subject(self, url: str, subject_root: str) -> None:
-        """Of `nats:` and a subject. Raises `SubjectNotPermitted`."""
+        """Checks `nats:` URLs only. Raises `SubjectNotPermitted`."""
         subject = url.removeprefix(NATS_SCHEME)
         if not belongs_to(subject, self.hub, self.settings.nats_subjects, subject_root):
             raise SubjectNotPermitted(
@@ -513,7 +514,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
             )
 
     def reach_of(self, endpoint: AuthProvider | RpcRoute | TrustedIssuer) -> Reach:
-        """The addresses at which the hub may ask it."""
+        """The addresses at which the hub may call the endpoint."""
         return endpoint.addresses or self.settings.callback_addresses
 
     def auth_provider(self) -> AuthProvider | None:
@@ -522,8 +523,8 @@ class HubConfiguration(msgspec.Struct, frozen=True):
 
 
 def trusting(configuration: HubConfiguration) -> HubConfiguration:
-    """A hub as the configuration file declares it: what the operator wrote there may be in private
-    networks, unless it says otherwise."""
+    """A hub as declared in the configuration file: endpoints written by the operator may be in
+    private networks unless stated otherwise."""
     settings = configuration.settings
     issuers = tuple(map(_trusted, settings.trusted_issuers))
     return msgspec.structs.replace(

@@ -1,10 +1,10 @@
-"""Values that must not be shown."""
+"""Wrapper for values that must not appear in logs."""
 
 from __future__ import annotations
 
 
 class Secret:
-    """A text that shows itself only when asked by name."""
+    """A text whose `repr` is hidden; it is read by an explicit call."""
 
     __slots__ = ("_text",)
 

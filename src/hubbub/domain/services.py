@@ -1,4 +1,4 @@
-"""Services behind a hub: the calls that clients make of them, and streams of events for them."""
+"""Services behind a hub: clients' calls, and streams of events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.domain.permissions import Identity, granted
 from hubbub.domain.rules import RpcRoute
 
 STREAM_NAMESPACE = "stream"
-"""A stream `clicks` is granted, and written down, as `stream:clicks`."""
+"""The permissions and journal entries of a stream `clicks` use `stream:clicks`."""
 
 
 class ServiceCall(msgspec.Struct, frozen=True):
@@ -27,13 +27,13 @@ class ServiceCall(msgspec.Struct, frozen=True):
     session_id: str | None = None
 
 
-class ServiceAnswer(msgspec.Struct, frozen=True):
+class ServiceReply(msgspec.Struct, frozen=True):
     payload: bytes
     content_type: str
 
 
 class StreamEvent(msgspec.Struct, frozen=True):
-    """An event as it is in a stream: stamped with who submitted it, and when (milliseconds)."""
+    """An event in a stream, with its submitter and the time of submission (milliseconds)."""
 
     id: str
     hub: str
@@ -61,7 +61,7 @@ def check_method(method: str) -> str:
 
 
 def check_stream(stream: str) -> str:
-    """Raises `InvalidName`. The name must leave room for the namespace."""
+    """The name must leave room for the namespace. Raises `InvalidName`."""
     if len(stream) > MAX_NAME_CHARS - len(STREAM_NAMESPACE) - 1:
         raise InvalidName(f"the stream name {stream[:20]!r}… has {len(stream)} characters")
     return check_name(stream, "stream")
@@ -77,7 +77,7 @@ def may_submit(identity: Identity, stream: str) -> bool:
 
 
 def route_for(routes: Mapping[str, RpcRoute], method: str) -> RpcRoute | None:
-    """The route with the longest pattern that matches; of equals the first by name."""
+    """The route with the longest matching pattern; on a tie, the first by name."""
     found = [
         (-len(route.method), name)
         for name, route in routes.items()

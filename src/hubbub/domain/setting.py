@@ -8,4 +8,4 @@ from hubbub.domain.fields import wire_name
 
 
 class Setting(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """Base of all: unknown fields are refused by name."""
+    """Base class of settings; unknown fields are rejected by name."""

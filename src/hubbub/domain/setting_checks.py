@@ -1,6 +1,6 @@
 """Checks of a hub's settings beyond their types, as sentences about a value.
 
-Each problem comes with the key that it is about, relative to the value that was given.
+Each problem names its key, relative to the given value.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 Problem = tuple[str, str]
-"""A key and a sentence on it."""
+"""A key and a sentence about its value."""
 
 
 def is_origin(text: str) -> bool:
-    """`*`, `null`, or an origin in lower case, perhaps with any port (`:*`)."""
+    """Whether the text is `*`, `null`, or an origin in lower case, possibly with any port
+    (`:*`)."""
     return text in ("*", "null") or _ORIGIN.fullmatch(text) is not None
 
 
 def url_problem(url: str) -> str | None:
-    """The problem of a URL that the hub shall call, without the URL itself; None where it is
-    valid."""
+    """The problem of a URL that the hub will call, without quoting the URL; None if it is valid."""
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -60,7 +60,7 @@ def url_problem(url: str) -> str | None:
 
 
 def origin_problem(origin: str) -> str | None:
-    """The problem of an entry of `allowedOrigins`; None where it is valid."""
+    """The problem of an entry of `allowedOrigins`; None if it is valid."""
     if is_origin(origin):
         return None
     return (
@@ -125,7 +125,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def endpoint_problem(url: str) -> str | None:
-    """The problem of a URL, or of the subject behind `nats:`; None where it is valid."""
+    """The problem of a URL, or of the subject after `nats:`; None if it is valid."""
     if not url.startswith(NATS_SCHEME):
         return url_problem(url)
     if len(url) > MAX_NAME_CHARS or not is_subject(url[len(NATS_SCHEME) :]):
@@ -146,7 +146,7 @@ def _endpoint_problems(endpoint: AuthProvider | RpcRoute | CallbackSettings) -> 
 
 
 def header_problems(headers: Mapping[str, str]) -> Iterator[Problem]:
-    """The problems of headers that the hub shall send, without their values."""
+    """The problems of headers that the hub will send, without their values."""
     if len(headers) > MAX_ENTRIES:
         yield "headers", f"has more than {MAX_ENTRIES} entries"
     for name, value in headers.items():

@@ -1,12 +1,12 @@
-"""Fair shares: how much of a bounded whole each tenant may take."""
+"""Fair shares: how much of a bounded resource each tenant may take."""
 
 from __future__ import annotations
 
 
 class FairShare:
-    """A tenant may take one more while it has less than what is left. So a tenant alone gets half
-    of the whole, of n tenants that want all they can get each has 1/(n+1), and whoever comes next
-    finds as much. (Buffers of switches are shared by the same rule, as a dynamic threshold.)"""
+    """A tenant may take one more unit while it holds less than what is free. A single tenant gets
+    half of the resource; n tenants with unlimited demand get 1/(n+1) each, and as much is left for
+    the next tenant. (Switches share buffers by the same rule, a dynamic threshold.)"""
 
     __slots__ = ("_by_tenant", "taken", "total")
 

@@ -1,4 +1,4 @@
-"""Values from outside, as error messages quote them."""
+"""Formats external values for error messages."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ _brief.maxdict = _brief.maxlist = 8
 
 
 def shown(value: object) -> str:
-    """Short, however large or deeply nested the value is: only the beginning of it is read."""
+    """A short quotation; only the beginning of a large or deeply nested value is read."""
     text = _brief.repr(value)
     return text if len(text) <= _MOST_CHARS else f"{text[:_MOST_CHARS]}…"

@@ -1,9 +1,8 @@
-"""Names and other items kept in order, so that a page of a long list costs as much as the page.
+"""Sorted names and other items, so that a page of a long list costs as much as the page.
 
-Items are held in blocks of bounded length: adding or removing one moves at most a block, and a
-search looks at block after block. The text of a block of names is kept once it was searched, until
-one of its names changes: to look at each of 100,000 names costs ten times as much as to search
-their text.
+Items are held in blocks of bounded length: an insertion or removal shifts at most one block, and a
+search scans the blocks. The text of a block of names is cached for searches until a name changes:
+comparing 100,000 names one by one costs ten times as much as searching their text.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Any, Generic, TypeVar
 
 _BLOCK = 512
 _COMMON = 64
-"""A text that occurs more often than once in so many characters is searched line by line."""
+"""A search text that occurs more often than once per so many characters is searched line by
+line."""
 _BEHIND_ALL = "\U0010ffff"
 
 
@@ -22,25 +22,25 @@ T = TypeVar("T")
 
 
 class SortedItems(Generic[T]):
-    """A set of items in the order of their keys, which differ and do not change meanwhile."""
+    """A set of items sorted by key. Keys are distinct and never change."""
 
     __slots__ = ("_blocks", "_count", "_key", "_lasts", "_texts")
 
     def __init__(self, key: Callable[[T], Any] | None = None) -> None:
         self._key = key
-        """None: the item is its key."""
+        """None: the item is its own key."""
         self._blocks: list[list[T]] = []
         self._lasts: list[Any] = []
         """The last key of each block."""
         self._texts: list[str | None] = []
-        """The names of each block in lines, where they were asked for since they changed."""
+        """The cached text of each block, one name per line; None if it is outdated."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
     def add(self, item: T) -> None:
-        """`item` must not be in the set yet."""
+        """`item` must not be in the set."""
         blocks, lasts, key = self._blocks, self._lasts, self._key
         own = item if key is None else key(item)
         self._count += 1
@@ -84,8 +84,8 @@ class SortedItems(Generic[T]):
             self._lasts[at] = block[-1] if key is None else key(block[-1])
 
     def backwards(self, before: Any | None) -> Iterator[T]:
-        """The items whose keys are before `before` (None: all), in descending order. The set must
-        not change while the iterator runs."""
+        """The items with keys less than `before` (None: all), in descending order. The set must not
+        change while the iterator runs."""
         at = len(self._lasts) - 1 if before is None else bisect_left(self._lasts, before)
         for block in self._blocks[at::-1] if self._blocks else ():
             end = len(block) if before is None else bisect_left(block, before, key=self._key)
@@ -93,12 +93,12 @@ class SortedItems(Generic[T]):
 
 
 class SortedNames(SortedItems[str]):
-    """A set of names, in order."""
+    """A sorted set of names."""
 
     __slots__ = ()
 
     def rank(self, name: str) -> int:
-        """The number of names before `name`."""
+        """The number of names less than `before`."""
         at = bisect_left(self._lasts, name)
         before = sum(map(len, self._blocks[:at]))
         return before if at == len(self._blocks) else before + bisect_left(self._blocks[at], name)
@@ -110,7 +110,7 @@ class SortedNames(SortedItems[str]):
         return self.rank(prefix + _BEHIND_ALL) - self.rank(prefix)
 
     def behind(self, after: str, prefix: str, limit: int) -> list[str]:
-        """The first names after `after` that begin with `prefix`, at most `limit`."""
+        """The first names greater than `after` that begin with `prefix`, at most `limit`."""
         found: list[str] = []
         start = max(after, prefix)
         at = bisect_left(self._lasts, start)
@@ -123,8 +123,8 @@ class SortedNames(SortedItems[str]):
         return [name for name in found if name.startswith(prefix)]
 
     def lines(self, start: str) -> tuple[str, str] | None:
-        """The block with the first name that is not before `start`: its names in lines, and where
-        the next block starts. None where there is no such name."""
+        """The block with the first name not less than `start`: its names as lines, and the start of
+        the next block. None if there is no such name."""
         at = bisect_left(self._lasts, start)
         if at == len(self._lasts):
             return None

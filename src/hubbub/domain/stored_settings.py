@@ -1,6 +1,5 @@
-"""Settings as the store and the audit log keep them: fields have the names of their attributes, and
-those with a default are left out. So a node of an earlier version can read what does not use a
-newer field."""
+"""Settings in the store and the audit log: fields have their attribute names, and defaults are
+omitted, so that a node of an earlier version can read settings that do not use a newer field."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ S = TypeVar("S", bound=Setting | str)
 
 
 def stored_form(value: object) -> object:
-    """A setting as plain values; anything else as it is."""
+    """A setting as plain values; other objects unchanged."""
     if not isinstance(value, Setting):
         return value
     return {
@@ -41,7 +40,7 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def _renamed(tree: Any, kind: Any) -> Any:
-    """With the names that the struct is decoded by."""
+    """Renames attribute names to the names that the decoder expects."""
     if not (isinstance(kind, type) and issubclass(kind, Setting) and isinstance(tree, dict)):
         return tree
     renamed = dict(tree)
@@ -54,5 +53,5 @@ def _renamed(tree: Any, kind: Any) -> Any:
 
 @cache
 def _fields(kind: type[Setting]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """Looked up once: it takes a while to resolve their types."""
+    """Cached: resolving the types of fields is slow."""
     return msgspec.structs.fields(kind)

@@ -1,4 +1,4 @@
-"""Subjects of NATS: names of hubs, methods and streams as words of one, and whose a subject is."""
+"""NATS subjects: encoding of hub, method and stream names, and which hub may use a subject."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 _SAFE = ":@!,;=+"
-"""Besides letters, digits, `_`, `-` and `~`: what NATS allows and gives no meaning to."""
+"""Characters besides letters, digits, `_`, `-` and `~` that NATS allows without a special
+meaning."""
 
 
 def word(name: str) -> str:
-    """A name as one word of a subject; other characters, dots included, are percent-encoded."""
+    """A name as one token of a subject; other characters, including dots, are percent-encoded."""
     return quote(name, safe=_SAFE).replace(".", "%2E")
 
 
 def words(name: str) -> str:
-    """A name whose dots separate words, as in `cart.add`; else one word."""
+    """A name as tokens separated by its dots, as in `cart.add`; or as one token."""
     parts = name.split(".")
     return ".".join(map(word, parts)) if all(parts) else word(name)
 
 
 _SUBJECT = re.compile(r"[!-)+-\-/-=?-~]+(\.[!-)+-\-/-=?-~]+)*")
-"""Printable ASCII without '*', '.' and '>', in words with dots between."""
+"""Printable ASCII except '*', '.' and '>', in tokens separated by dots."""
 
 
 def is_subject(text: str) -> bool:
-    """One that a tenant may have at all: no wildcard, no empty word, no word that begins with `$`,
-    as subjects of the NATS server itself do, and no `_` at the beginning, as of `_INBOX`."""
+    """Whether a tenant may use the subject at all: no wildcard, no empty token, no token that
+    begins with `$` (the NATS server's own subjects), no leading `_` (as in `_INBOX`)."""
     return (
         _SUBJECT.fullmatch(text) is not None
         and not text.startswith("_")
@@ -36,7 +37,7 @@ def is_subject(text: str) -> bool:
 
 
 def rpc_prefix(root: str, hub: str) -> str:
-    """Below it are the methods of a hub, where no route says otherwise."""
+    """The subject prefix of a hub's methods, unless a route sets another."""
     return f"{root}.rpc.{word(hub)}"
 
 
@@ -45,9 +46,9 @@ def auth_prefix(root: str, hub: str) -> str:
 
 
 def belongs_to(subject: str, hub: str, given: Iterable[str], root: str) -> bool:
-    """Whether requests of a hub may go to the subject. Below `root`, under which the hubs' own
-    subjects are, a hub has only those that are derived from its name; elsewhere, those at or below
-    the prefixes that an operator gave it."""
+    """Whether a hub may send requests to the subject. Below `root`, a hub has only the subjects
+    derived from its name; elsewhere, the subjects at or below the prefixes that an operator gave
+    it."""
     if not is_subject(subject):
         return False
     if _is_below(subject, root):

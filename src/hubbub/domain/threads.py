@@ -1,4 +1,4 @@
-"""Threads: the messages of a stored channel that share a conversation."""
+"""Threads: the messages of a stored channel in one conversation."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ from typing import Final
 
 import msgspec
 
+from hubbub.domain.asking import ChannelRequest
 from hubbub.domain.errors import NotFound
 from hubbub.domain.messages import Message, is_json
 
 DEFAULT_PAGE: Final = 100
 MAX_PAGE: Final = 1000
-"""Threads in one page."""
+"""The most threads in one page."""
 MAX_STATUS: Final = 256
-"""Characters of a status."""
+"""The most characters of a status."""
 _STATE_EVENT: Final = "hconvstate"
 
 
 class Thread(msgspec.Struct, frozen=True):
-    """A conversation as far as its messages are still stored. `first` is the oldest of them,
-    `updated_at` (ms since 1970) when the newest was published, `status` what the newest message
-    with the event `hConvState` says."""
+    """A conversation with stored messages. `first` is the serial of the oldest one, `updated_at`
+    (ms since 1970) the publication time of the newest, `status` the status in the newest
+    `hConvState` message."""
 
     conversation_id: str
     first: Message
@@ -30,23 +31,23 @@ class Thread(msgspec.Struct, frozen=True):
     status: str | None = None
 
 
-class ThreadsQuery(msgspec.Struct, frozen=True):
-    """A page of a channel's threads in the order of their first messages: those whose first message
-    has a serial greater than `after`; with `status`, only those in this status."""
-
-    hub: str
-    channel: str
-    limit: int = DEFAULT_PAGE
-    after: int = 0
-    status: str | None = None
-
-
 class ThreadsFound(msgspec.Struct, frozen=True):
-    """`more`: further threads begin behind the last one of the page."""
+    """`more`: further threads follow the last one of the page."""
 
     threads: tuple[Thread, ...]
     more: bool
     epoch: str
+
+
+class ThreadsQuery(ChannelRequest[ThreadsFound], frozen=True):
+    """A page of a channel's threads in the order of their first messages: threads whose first
+    message has a serial greater than `after`; with `status`, only threads with this status."""
+
+    travels_in = ("threads", "query")
+
+    limit: int = DEFAULT_PAGE
+    after: int = 0
+    status: str | None = None
 
 
 class _State(msgspec.Struct):
@@ -57,13 +58,13 @@ _decoder = msgspec.json.Decoder(_State)
 
 
 def is_state(event: str) -> bool:
-    """Whether a message of this event sets the status of its conversation."""
+    """Whether a message with this event sets the status of its conversation."""
     return event.lower() == _STATE_EVENT
 
 
 def status_of(payload: bytes, content_type: str) -> str | None:
-    """The `status` in the payload of a message that `is_state`; None where the payload has no text
-    of 1 to `MAX_STATUS` characters there."""
+    """The `status` in the payload of an `is_state` message; None unless it is a text of 1 to
+    `MAX_STATUS` characters."""
     if not is_json(content_type):
         return None
     try:

@@ -1,24 +1,23 @@
-"""Topics: stored channels whose messages are put and fetched, exactly once.
+"""Topics: stored channels whose messages are put and fetched exactly once.
 
-A producer numbers its puts, so that a repeat is known however late it comes. A durable
-subscription has a place in the channel that survives everything; its messages are fetched with
-`get` and are done when they are acknowledged.
+A producer numbers its puts, so that a repeat is recognized however late it arrives. A durable
+subscription has a durable cursor in the channel; its messages are fetched with `get` and complete
+when they are acknowledged.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Generic, Literal
 
 import msgspec
+from msgspec import UNSET
 
-from hubbub.domain.communication.requests import (
-    ANSWERS,
-    CommunicationAnswer,
-    CommunicationRequest,
-)
+from hubbub.domain.asking import Answer, ChannelRequest, NodeRequest, OwnerRequest
+from hubbub.domain.audit import Audit
 from hubbub.domain.documents.changes import ChangeOutcome
+from hubbub.domain.errors import TopicNotFound
 from hubbub.domain.messages import Message
-from hubbub.domain.names import DEAD_LETTER_SUFFIX
+from hubbub.domain.names import dead_letters_of
 from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.webhooks import Replayed, WebhookStatus
 from hubbub.domain.wire import ALWAYS, FLAT, LOCAL, Wire
@@ -26,26 +25,26 @@ from hubbub.domain.wire import ALWAYS, FLAT, LOCAL, Wire
 DEFAULT_SUBSCRIPTION = "default"
 MAX_BATCH = 1000
 MAX_AHEAD = 10_000
-"""How far behind the first unacknowledged message one can fetch."""
+"""How far beyond the first unacknowledged message a consumer can fetch."""
 MAX_WAIT_SECONDS = 60.0
 DEFAULT_LEASE_SECONDS = 30.0
 
 
 def principal_of(identity: Identity) -> str:
-    """Whose producers and subscriptions these are. Nobody reaches those of another; callers that
-    have no name share what they make."""
+    """The owner of a caller's producers and subscriptions. They are private to the principal;
+    anonymous callers share one."""
     if identity.user_id is not None:
         return f"u:{identity.user_id}"
     return "anonymous" if identity.level is Level.CLIENT else identity.level.value
 
 
 def user_of(principal: str) -> str | None:
-    """The user behind a principal; None for callers that have no name."""
+    """The user of a principal; None for anonymous callers."""
     return principal[2:] if principal.startswith("u:") else None
 
 
 class ProducerState(msgspec.Struct, frozen=True):
-    """`sequence` is that of the last put that is on disk, 0 before the first."""
+    """`sequence` is the number of the last durable put, 0 before the first."""
 
     fence: int
     sequence: int
@@ -54,33 +53,33 @@ class ProducerState(msgspec.Struct, frozen=True):
 class SubscriptionOptions(
     msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, rename="camel"
 ):
-    """How a durable subscription hands its messages out.
+    """How a durable subscription delivers messages.
 
-    Not shared: every `get` answers the first messages that are not acknowledged, in order. Shared:
-    each message goes to one of the consumers that ask, under a lease; what is not acknowledged
-    when the lease runs out goes to another.
+    Not shared: every `get` returns the first unacknowledged messages, in order. Shared: each
+    message goes to one consumer under a lease; if the lease expires before an acknowledgement, the
+    message goes to another consumer.
     """
 
     shared: bool = False
     lease_seconds: float = DEFAULT_LEASE_SECONDS
     max_unacknowledged: int = 1000
-    """Shared: at most so many messages are handed out and not acknowledged at a time."""
+    """Shared: the most messages under lease at a time."""
     max_deliveries: int = 0
-    """After so many, a message goes to the dead letters; 0: never."""
+    """Deliveries of a message before it becomes a dead letter; 0: unlimited."""
     dead_letters: str | None = None
-    """Their channel, which must store; None: `<channel>.dead`."""
+    """The channel of dead letters, which must store; None: `<channel>.dead`."""
 
 
 class SubscriptionKey(msgspec.Struct, frozen=True):
     hub: Annotated[str, LOCAL]
     channel: Annotated[str, Wire("topic")]
     owner: Annotated[str, LOCAL]
-    """As `principal_of` answers it."""
+    """The owner as returned by `principal_of`."""
     name: Annotated[str, ALWAYS] = DEFAULT_SUBSCRIPTION
 
 
 class Lag(msgspec.Struct, frozen=True):
-    """How many messages a durable subscription still has to get, and how it went with others."""
+    """A durable subscription's unacknowledged messages, and counters of its other messages."""
 
     key: SubscriptionKey
     messages: int
@@ -89,229 +88,196 @@ class Lag(msgspec.Struct, frozen=True):
     dead_letters: int = 0
 
 
-class SubscribeTopic(msgspec.Struct, frozen=True, tag="subscribe_topic"):
-    """`start`: `new` (what is put from now on), `first` (everything that is still there), or the
-    serial behind which to begin. An existing subscription keeps its place."""
-
-    key: SubscriptionKey
-    options: SubscriptionOptions | None = None
-    """None: those that it has, or the usual ones."""
-    start: Literal["new", "first"] | int = "new"
-
-
-class UnsubscribeTopic(msgspec.Struct, frozen=True, tag="unsubscribe_topic"):
-    key: SubscriptionKey
-
-
-class GetMessages(msgspec.Struct, frozen=True, tag="get_messages"):
-    """`ack_up_to` acknowledges first, in the same step. The owner hands out nothing that `reader`
-    may not read when it does so."""
-
-    key: SubscriptionKey
-    reader: Reader
-    limit: int = 1
-    wait_seconds: float = 0.0
-    consumer: str = ""
-    """Tells those that share a subscription apart."""
-    ack_up_to: int | None = None
-    after: int = 0
-    """Not shared: only what is behind this serial, since the caller holds the rest already. So it
-    can fetch the next messages before it has acknowledged the last ones."""
-    technology: str = ""
-    """The way out, for the journal; nothing for webhooks, whose attempts say it."""
-
-
-class Acknowledge(msgspec.Struct, frozen=True, tag="acknowledge"):
-    """Exactly one of the two is given. `up_to` on a shared subscription means: of those that this
-    consumer was handed. `give_back`: not done, hand them out again at once."""
-
-    key: SubscriptionKey
-    serials: tuple[int, ...] = ()
-    up_to: int | None = None
-    consumer: str = ""
-    give_back: bool = False
-    dead: bool = False
-    """They could not be done: put them to the dead letters. Answered when that is on disk."""
-    expired: bool = False
-    """Their time to live was over before they could be done."""
-    replayed: bool = False
-    """The messages were dead letters, and a replay delivered them."""
-
-
-class DescribeSubscription(msgspec.Struct, frozen=True, tag="describe_subscription"):
-    key: SubscriptionKey
-
-
-class OpenProducer(msgspec.Struct, frozen=True, tag="open_producer"):
-    """Take a producer over."""
+class FindLags(NodeRequest[list[Lag]], frozen=True, tag="lags"):
+    """Returns the durable subscriptions, or webhooks, of the hub that are farthest behind, among
+    those whose channels the node owns."""
 
     hub: str
-    channel: str
-    principal: str
-    producer: str
-
-
-class FindPut(msgspec.Struct, frozen=True, tag="find_put"):
-    """Whether this put, which carries a stamp, would be a repeat."""
-
-    message: Message
-
-
-class FoundPut(msgspec.Struct, frozen=True):
-    """The original of a repeat; it has no serial (0) and no id once it has been reclaimed."""
-
-    serial: int = 0
-    message_id: str | None = None
-    change: ChangeOutcome | None = None
-    """Of a change of a document, which is known for good."""
+    webhooks: bool = False
 
 
 class Article(msgspec.Struct, frozen=True):
-    """A message that a subscription hands out."""
+    """A message delivered by a subscription."""
 
     message: Annotated[Message, FLAT]
     deliveries: Annotated[int, ALWAYS] = 1
-    """How often it was handed out, as far as is known."""
+    """The known number of deliveries."""
     redelivered: Annotated[bool, ALWAYS] = False
-    """It may have been handed out before."""
+    """The message may have been delivered before."""
 
 
 class SubscriptionInfo(msgspec.Struct, frozen=True):
-    """Where a durable subscription stands."""
+    """The state of a durable subscription."""
 
     key: Annotated[SubscriptionKey, FLAT]
     options: SubscriptionOptions
     epoch: str
     floor: int
-    """Everything up to this serial is done."""
+    """Everything up to this serial is acknowledged."""
     head: int
     """The channel's newest serial."""
     lag: int
     """Messages that are not acknowledged."""
     handed_out: int
-    """Of those, the ones that a consumer holds right now."""
+    """Unacknowledged messages that are under lease."""
     created_at: int
     """Milliseconds since 1970."""
     redeliveries: int = 0
     dead_letters: int = 0
     missed: int = 0
-    """Messages that a limit of the channel deleted before this subscription got them."""
+    """Messages that a limit of the channel deleted before this subscription received them."""
     new: bool = False
-    """It came into being by this request."""
+    """The request created the subscription."""
 
 
-class WebhookChanged(msgspec.Struct, frozen=True, tag="webhook_changed"):
-    """Its row in the store is new or another: whoever drives it reads it again."""
+class _SubscriptionRequest(OwnerRequest[Answer], Generic[Answer], frozen=True):
+    travels_in = ("topic", "request")
 
-    hub: str
-    channel: str
+    key: SubscriptionKey
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.key.hub, self.key.channel
+
+
+class _TopicRequest(ChannelRequest[Answer], Generic[Answer], frozen=True):
+    travels_in = ("topic", "request")
+
+
+class SubscribeTopic(_SubscriptionRequest[SubscriptionInfo], frozen=True, tag="subscribe_topic"):
+    """`start`: `new` (messages put from now on), `first` (all messages still stored), or the serial
+    after which to begin. An existing subscription keeps its cursor."""
+
+    options: SubscriptionOptions | None = None
+    """None: keep the existing options, or use the defaults."""
+    start: Literal["new", "first"] | int = "new"
+
+
+class UnsubscribeTopic(_SubscriptionRequest[None], frozen=True, tag="unsubscribe_topic"):
+    """Deletes the subscription, and with it its cursor."""
+
+    audit: Audit = UNSET
+
+
+class GetMessages(_SubscriptionRequest[tuple[Article, ...]], frozen=True, tag="get_messages"):
+    """`ack_up_to` acknowledges first, in the same step. The owner returns only messages that
+    `reader` may read at that moment."""
+
+    may_wait = True
+
+    reader: Reader
+    limit: int = 1
+    wait_seconds: float = 0.0
+    consumer: str = ""
+    """Identifies a consumer of a shared subscription."""
+    ack_up_to: int | None = None
+    after: int = 0
+    """Not shared: only messages after this serial, since the caller already holds the earlier ones.
+    Allows prefetching before acknowledgement."""
+    technology: str = ""
+    """The protocol of delivery, for the journal; empty for webhooks, whose attempts record it."""
+
+
+class Acknowledge(_SubscriptionRequest[int], frozen=True, tag="acknowledge"):
+    """Exactly one of the two is given. `up_to` on a shared subscription covers the messages leased
+    to this consumer. `give_back`: not processed, redeliver at once."""
+
+    serials: tuple[int, ...] = ()
+    up_to: int | None = None
+    consumer: str = ""
+    give_back: bool = False
+    dead: bool = False
+    """The messages could not be processed: move them to the dead letters. The response is sent once
+    that is durable."""
+    expired: bool = False
+    """The messages expired before they could be processed."""
+    replayed: bool = False
+    """The messages were dead letters, and a replay delivered them."""
+    audit: Audit = UNSET
+
+
+class DescribeSubscription(
+    _SubscriptionRequest[SubscriptionInfo], frozen=True, tag="describe_subscription"
+):
+    """Returns the state of the subscription."""
+
+
+class OpenProducer(_TopicRequest[ProducerState], frozen=True, tag="open_producer"):
+    """Takes over a producer and fences earlier holders."""
+
+    principal: str
+    producer: str
+
+
+class FoundPut(msgspec.Struct, frozen=True):
+    """The original of a repeated put; serial 0 and no id if it has been deleted."""
+
+    serial: int = 0
+    message_id: str | None = None
+    change: ChangeOutcome | None = None
+    """The outcome of a change of a document, which is kept permanently."""
+
+
+class FindPut(OwnerRequest[FoundPut | None], frozen=True, tag="find_put"):
+    """Asks whether this put, which carries a stamp, would be a repeat."""
+
+    travels_in = ("topic", "request")
+
+    message: Message
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.message.hub, self.message.channel
+
+
+class WebhookChanged(_TopicRequest[None], frozen=True, tag="webhook_changed"):
+    """A webhook's row in the store was created or changed; its driver reads it again."""
+
     webhook: str
 
 
-class TopicPinged(msgspec.Struct, frozen=True, tag="topic_pinged"):
-    """Its row in the store says that there is something to be fetched."""
-
-    hub: str
-    channel: str
+class TopicPinged(_TopicRequest[None], frozen=True, tag="topic_pinged"):
+    """A web topic's row in the store says that a new version can be fetched."""
 
 
-class DescribeWebhook(msgspec.Struct, frozen=True, tag="describe_webhook"):
-    hub: str
-    channel: str
+class DescribeWebhook(_TopicRequest[WebhookStatus], frozen=True, tag="describe_webhook"):
+    """Returns the status of a webhook."""
+
     webhook: str
 
 
-class ReplayWebhook(msgspec.Struct, frozen=True, tag="replay_webhook"):
-    """Send dead letters of a webhook again, those behind `after`, or `only` one, by its serial; as
-    many as a moment allows."""
+class ReplayWebhook(_TopicRequest[Replayed], frozen=True, tag="replay_webhook"):
+    """Resends dead letters of a webhook: those after `after`, or `only` one, by serial; as many as
+    fit into one step."""
 
-    hub: str
-    channel: str
     webhook: str
     after: int = 0
     only: int | None = None
 
 
-class EraseMessages(msgspec.Struct, frozen=True, tag="erase_messages"):
-    """Take out what a user published, of the messages behind the serial `after`; as many as a
-    moment allows."""
-
-    hub: str
-    channel: str
-    user_id: str
-    after: int = 0
-
-
 class ErasedMessages(msgspec.Struct, frozen=True, tag="erased_messages"):
-    """How many there were up to the serial `after`; `more`: there are messages behind it."""
+    """How many messages were erased up to the serial `after`; `more`: messages follow."""
 
     count: int
     after: int
     more: bool
+    retained: int = 0
+    """1 if the channel's retained message was the user's; it is deleted."""
 
 
-WebhookRequest = WebhookChanged | TopicPinged | DescribeWebhook | ReplayWebhook
+class EraseMessages(_TopicRequest[ErasedMessages], frozen=True, tag="erase_messages"):
+    """Erases a user's published messages after the serial `after`; as many as fit into one step."""
 
-SubscriptionRequest = (
-    GetMessages | Acknowledge | SubscribeTopic | UnsubscribeTopic | DescribeSubscription
-)
-TopicRequest = (
-    SubscriptionRequest
-    | OpenProducer
-    | FindPut
-    | EraseMessages
-    | WebhookRequest
-    | CommunicationRequest
-)
-TopicAnswer = (
-    SubscriptionInfo
-    | ProducerState
-    | FoundPut
-    | ErasedMessages
-    | WebhookStatus
-    | Replayed
-    | tuple[Article, ...]
-    | CommunicationAnswer
-)
-
-
-def channel_of(request: TopicRequest) -> tuple[str, str]:
-    """Hub and channel that a request is about."""
-    if isinstance(request, SubscriptionRequest):
-        return request.key.hub, request.key.channel
-    if isinstance(request, FindPut):
-        return request.message.hub, request.message.channel
-    return request.hub, request.channel
-
-
-def answer_type(request: TopicRequest) -> Any:
-    """The type of what a request is answered with, for those who read it from bytes."""
-    return _ANSWERS[type(request)]
-
-
-_ANSWERS: dict[type, Any] = {
-    SubscribeTopic: SubscriptionInfo,
-    UnsubscribeTopic: None,
-    DescribeSubscription: SubscriptionInfo,
-    GetMessages: tuple[Article, ...],
-    Acknowledge: int,
-    OpenProducer: ProducerState,
-    FindPut: FoundPut | None,
-    EraseMessages: ErasedMessages,
-    WebhookChanged: None,
-    TopicPinged: None,
-    DescribeWebhook: WebhookStatus,
-    ReplayWebhook: Replayed,
-    **ANSWERS,
-}
+    user_id: str
+    after: int = 0
 
 
 def dead_letter_channel(channel: str, options: SubscriptionOptions) -> str:
-    return options.dead_letters or channel + DEAD_LETTER_SUFFIX
+    return options.dead_letters or dead_letters_of(channel)
 
 
 def option_problems(options: SubscriptionOptions) -> list[str]:
-    """What is wrong with the options, each with the remedy."""
+    """The problems of the options, each with the remedy."""
     problems = []
     if not 1 <= options.lease_seconds <= 3600:
         problems.append(f"leaseSeconds is {options.lease_seconds:g}; give 1 to 3600")
@@ -324,3 +290,7 @@ def option_problems(options: SubscriptionOptions) -> list[str]:
     if options.dead_letters is not None and not options.max_deliveries:
         problems.append("deadLetters needs maxDeliveries, after how many a message goes there")
     return problems
+
+
+def no_topic(hub: str, name: str) -> TopicNotFound:
+    return TopicNotFound(f"there is no topic {name!r} in hub {hub!r}; put something first")

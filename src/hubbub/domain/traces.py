@@ -8,10 +8,11 @@ from typing import Final
 
 import msgspec
 
+from hubbub.domain.asking import Sent, envelope_of
 from hubbub.domain.messages import Attributes, Message
 
 HEADER: Final = "traceparent"
-"""Of an HTTP request, and among the `headers` of a message."""
+"""The header of an HTTP request, and a key in a message's `headers`."""
 _KEY: Final = HEADER.encode()
 _FORM: Final = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
@@ -20,20 +21,21 @@ _NOTHING: Final = Attributes()
 
 
 def read_context(value: object) -> str | None:
-    """None where `value` is not a trace context: by W3C, it is ignored and a new trace begins."""
+    """Returns None if `value` is not a valid trace context: per W3C, it is ignored and a new trace
+    begins."""
     if not isinstance(value, str) or _FORM.fullmatch(value) is None:
         return None
     return value
 
 
 def context_of_request(headers: Mapping[bytes, bytes]) -> str | None:
-    """Of an HTTP request, whose header names are in lower case."""
+    """The context of an HTTP request, whose header names are in lower case."""
     value = headers.get(_KEY)
     return None if value is None else read_context(value.decode("latin-1"))
 
 
 def context_given(attributes: Attributes | None) -> str | None:
-    """What the publisher gave: the header of the HTTP request, else that of the message."""
+    """The publisher's context: from the HTTP header, else from the message's header."""
     if attributes is None:
         return None
     if attributes.traceparent is not None or attributes.headers is None:
@@ -41,9 +43,9 @@ def context_given(attributes: Attributes | None) -> str | None:
     return read_context(attributes.headers.get(HEADER))
 
 
-def context_of(message: Message) -> str | None:
-    """None where the message is not traced."""
-    attributes = message.attributes
+def context_of(sent: Sent) -> str | None:
+    """Returns None if the message is not traced."""
+    attributes = envelope_of(sent).attributes
     return None if attributes is None else attributes.traceparent
 
 
@@ -53,8 +55,16 @@ def without_context(attributes: Attributes | None) -> Attributes | None:
     return msgspec.structs.replace(attributes, traceparent=None)
 
 
+def traced(sent: Sent, context: str | None) -> Sent:
+    """A copy of a message, or of an ordered request, with another span."""
+    if isinstance(sent, Message):
+        attributes = with_context(sent.attributes, context)
+        return msgspec.structs.replace(sent, attributes=attributes)
+    return msgspec.structs.replace(sent, message=traced(sent.message, context))
+
+
 def with_context(attributes: Attributes | None, context: str | None) -> Attributes | None:
-    """The same attributes in another span; None for the context leaves them as they are."""
+    """The same attributes with another span; a context of None leaves them unchanged."""
     if context is None:
         return attributes
     return msgspec.structs.replace(attributes or _NOTHING, traceparent=context)

@@ -1,8 +1,8 @@
 """Webhooks: receivers that get each message of a channel as an HTTP request.
 
-A webhook is a durable subscription of the owner `webhook`, named by the webhook's id; what is here
-says where its messages go, how they are signed, and until when. `WebTopic` is what a hub knows of
-a topic of Light-PubSubHubbub or WebSub beyond the channel that holds its messages.
+A webhook is a durable subscription of the owner `webhook`, named by the webhook's id; this module
+defines its destination, signature and expiry. `WebTopic` is what a hub knows of a topic of
+Light-PubSubHubbub or WebSub besides the channel with its messages.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.permissions import Reader
 
 WEBHOOK_OWNER = "webhook"
-"""The owner of the durable subscriptions; no principal has this name."""
+"""The owner of webhooks' durable subscriptions; no principal has this name."""
 
 MIN_LEASE_SECONDS = 60
 MAX_LEASE_SECONDS = 30 * 86_400
 DEFAULT_LEASE_SECONDS = 10 * 86_400
 MAX_SECRET_BYTES = 199
-"""WebSub wants less than 200."""
+"""WebSub requires less than 200 bytes."""
 MIN_KEY_BYTES = 16
 MAX_KEY_BYTES = 64
 
 Kind = Literal["light", "websub", "plain"]
 DrivenKind = Literal["light", "websub", "plain", "peer"]
-"""`peer`: a peer subscription, which no door of webhooks shows; its `callback` is the peer's id."""
+"""`peer`: a peer subscription, which the webhook APIs do not show; its `callback` is the peer's
+id."""
 Algorithm = Literal["sha1", "sha256", "sha384", "sha512"]
 ALGORITHMS: tuple[Algorithm, ...] = ("sha1", "sha256", "sha384", "sha512")
 State = Literal["pending", "active", "paused"]
@@ -39,40 +40,40 @@ Mode = Literal["subscribe", "unsubscribe"]
 
 _CHANNEL_PREFIX = "websub:"
 _MAX_CHANNEL_CHARS = MAX_NAME_CHARS - len(".dead")
-"""So that the dead letters have a name, too."""
+"""The longest channel name whose dead letters still have a valid name."""
 
 
 class WebTopic(msgspec.Struct, frozen=True):
-    """A topic that was registered, or that is fetched from its `url`. Times are ms since 1970."""
+    """A topic that was registered, or whose content is fetched from `url`. Times are ms since
+    1970."""
 
     hub: str
     channel: str
     key_hash: bytes | None = None
-    """Who publishes must know the key with this hash; None: there is none."""
+    """Hash of the key that publishers must present; None: no key required."""
     created_at: int = 0
     url: str | None = None
     etag: str | None = None
     last_modified: str | None = None
     digest: bytes | None = None
-    """Of what was fetched last."""
+    """Digest of the last fetched content."""
     content_type: str | None = None
     open: bool = False
-    """It was made through `open_topics`, which holds for it."""
+    """The topic was created through `open_topics`."""
     pinged_at: int | None = None
-    """When its publisher said that there is something new at `url`; None: that was fetched, or
-    given up."""
+    """When its publisher announced new content at `url`; None: fetched, or given up."""
     fetch_failures: int = 0
-    """In a row."""
+    """Consecutive failures."""
     fetch_error: str | None = None
-    """Of the last fetch; None: it went well."""
+    """The error of the last fetch; None: it succeeded."""
 
     @property
     def with_key(self) -> bool:
         return self.key_hash is not None
 
 
-class Pending(msgspec.Struct, frozen=True):
-    """A request of a subscriber that the callback has to confirm."""
+class PendingVerification(msgspec.Struct, frozen=True):
+    """A subscriber's request that the callback must confirm."""
 
     mode: Mode
     requested_at: int
@@ -83,7 +84,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """Where the messages of a channel go. Times are ms since 1970."""
+    """The destination of a channel's messages. Times are ms since 1970."""
 
     hub: str
     channel: str
@@ -93,25 +94,25 @@ class Webhook(msgspec.Struct, frozen=True):
     topic: str
     """The URL or name under which the subscriber knows the channel."""
     secret: bytes | None = None
-    """Signs what is sent. It is in no answer, log or metric."""
+    """Signs requests. It appears in no response, log or metric."""
     algorithm: Algorithm = "sha256"
     key: bytes | None = None
-    """Encrypts what is sent, as RFC 8188 says; as secret as the secret."""
+    """Encrypts requests per RFC 8188; as confidential as the secret."""
     created_at: int = 0
     expires_at: int | None = None
     state: State = "active"
     owner: str | None = None
-    """The principal that made it."""
+    """The principal that created the webhook."""
     hub_url: str | None = None
-    """Where the subscriber reached the hub, for the links of WebSub."""
-    pending: Pending | None = None
-    """What is being verified; a webhook that is active stays as it is until then."""
+    """The URL under which the subscriber reached the hub, for WebSub links."""
+    pending: PendingVerification | None = None
+    """The request that is being verified; an active webhook stays unchanged until then."""
     acting: Reader | None = None
-    """As whom it is sent messages, whatever becomes of the token; None: made before this was
-    kept."""
+    """The identity under which the webhook reads, independent of the token's lifetime; None:
+    created by a version that did not record it."""
 
     def __repr__(self) -> str:
-        """Without secret and key."""
+        """Omits secret and key."""
         return f"<Webhook {self.id} {self.kind} {self.hub}/{self.channel} {self.state}>"
 
     @property
@@ -124,7 +125,7 @@ class Webhook(msgspec.Struct, frozen=True):
 
     @property
     def host(self) -> str:
-        """Host and port that the limits count by; of a peer, its name."""
+        """Host and port for rate limits; for a peer subscription, the peer's name."""
         if self.kind == "peer":
             return f"peer:{self.callback}"
         parts = check_callback(self.callback)
@@ -132,63 +133,63 @@ class Webhook(msgspec.Struct, frozen=True):
 
 
 class WantedWebhook(msgspec.Struct, frozen=True):
-    """What somebody asks for who wants to be sent a channel's messages."""
+    """The request of a subscriber to create a webhook."""
 
     kind: Kind
     channel: str
     callback: str
     topic: str = ""
-    """As the subscriber calls it; empty: like the channel."""
+    """The subscriber's name for the topic; empty: the channel's name."""
     secret: bytes | None = None
     algorithm: Algorithm = "sha256"
     key: bytes | None = None
     lease_seconds: str | float | None = None
     hub_url: str | None = None
-    """Where the subscriber reached the hub."""
+    """The URL under which the subscriber reached the hub."""
 
 
 class WebhookStatus(msgspec.Struct):
-    """How a webhook is doing, from its driver. Counts are since the driver began."""
+    """The status of a webhook, from its driver. Counters start with the driver."""
 
     lag: int = 0
-    """Messages that have not arrived yet."""
+    """Undelivered messages."""
     delivered: int = 0
     attempts: int = 0
-    """Of the message that is tried now; 0: none is."""
+    """Failed attempts for the current message; 0: none."""
     failures: int = 0
     last_status: int | None = None
     last_error: str | None = None
     last_latency_seconds: float | None = None
-    """How long the last request took."""
+    """Duration of the last request."""
     last_delivered_at: int | None = None
     """Milliseconds since 1970."""
     next_try_at: int | None = None
-    """Milliseconds since 1970; None: at once, or there is nothing to do."""
+    """Milliseconds since 1970; None: at once, or nothing is pending."""
     breaker: Literal["closed", "open", "probing"] = "closed"
     dead_letters: int = 0
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """Counts of dead letters that were sent again. `more`: there are others."""
+    """Counts of resent dead letters. `more`: others remain."""
 
     delivered: int = 0
     failed: int = 0
     more: bool = False
     after: int = 0
-    """Where to go on."""
+    """Where to continue."""
 
 
 def webhook_id(
     kind: DrivenKind, hub: str, channel: str, callback: str, owner: str | None = None
 ) -> str:
-    """An owner who subscribes again gets the same one; another owner never does. Without an
-    owner: as the ids were made before they named one."""
+    """Repeated subscriptions of an owner get the same id; another owner gets another one. Without
+    an owner, the id has the form of versions that did not include the owner."""
     text = "\x00".join((kind, hub, channel, callback, *(() if owner is None else (owner,))))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def is_foreign(channel: str) -> bool:
-    """Whether it is the channel of a topic that lives somewhere else."""
+    """Whether the channel belongs to a topic hosted elsewhere."""
     return channel.startswith(_CHANNEL_PREFIX)
 
 
@@ -197,12 +198,12 @@ def hash_topic_key(key: str) -> bytes:
 
 
 def fits_topic_key(key: str | None, key_hash: bytes) -> bool:
-    """Takes the same time for every wrong key."""
+    """Compares in constant time."""
     return key is not None and hmac.compare_digest(hash_topic_key(key), key_hash)
 
 
 def websub_channel(url: str) -> str:
-    """The channel of a topic that lives somewhere else."""
+    """The channel of a topic hosted elsewhere."""
     name = _CHANNEL_PREFIX + "".join(c if _may_name(c) else _quoted(c) for c in url)
     if len(name) <= _MAX_CHANNEL_CHARS:
         return name
@@ -251,9 +252,8 @@ def lease_seconds(
     default: float = DEFAULT_LEASE_SECONDS,
     longest: float = MAX_LEASE_SECONDS,
 ) -> int:
-    """For how long a subscription holds that asked for so much. A hub chooses what it grants, so
-    that too much and too little are brought within bounds. Raises `BadRequest` for what is no
-    number, or one below 0."""
+    """The granted lease of a subscription: the requested duration, clamped to the bounds. Raises
+    `BadRequest` if it is not a number or is negative."""
     if asked is None or asked == "":
         return int(min(default, longest))
     try:
@@ -278,13 +278,13 @@ def _bad_lease(asked: object) -> BadRequest:
 
 
 def signature(secret: bytes, algorithm: Algorithm, body: bytes) -> str:
-    """As in `X-Hub-Signature`."""
+    """The value of `X-Hub-Signature`."""
     return f"{algorithm}={hmac.digest(secret, body, algorithm).hex()}"
 
 
 def verify_signature(secret: bytes, given: str, body: bytes) -> bool:
-    """Whether it is the body's, by any of the algorithms. Takes the same time for every wrong
-    one."""
+    """Whether the signature is valid for the body under any of the algorithms. Compares in constant
+    time."""
     name, _, digest = given.strip().partition("=")
     for algorithm in ALGORITHMS:
         if name == algorithm:
@@ -299,8 +299,7 @@ def verify_signature(secret: bytes, given: str, body: bytes) -> bool:
 def retry_delay(
     attempt: int, random: float, first_seconds: float = 1.0, longest_seconds: float = 600.0
 ) -> float:
-    """How long to wait after the attempt with this number, from 1: twice as long each time. With
-    `random` from 0 to 1 it is up to a quarter more, so that those who failed together do not come
-    back together."""
+    """The delay after the attempt with this number, from 1: exponential, with up to 25 % jitter
+    from `random` (0 to 1), so that clients that failed together do not retry together."""
     doubled = first_seconds * 2.0 ** min(attempt - 1, 60)
     return min(doubled, longest_seconds) * (1 + 0.25 * random)

@@ -1,7 +1,7 @@
-"""How a field of an event's struct lies in the event's message of spec/hubbub.proto.
+"""How a field of an event's struct maps to the event's message of spec/hubbub.proto.
 
-A field of a struct is the field of the message with the same name, unless its annotation holds a
-`Wire` that says otherwise. Types need no annotation: they follow from the two declarations.
+A field of a struct is the message's field with the same name, unless its annotation has a `Wire`
+that says otherwise. Types need no annotation: they follow from the two declarations.
 """
 
 from __future__ import annotations
@@ -15,26 +15,28 @@ if TYPE_CHECKING:
 else:
 
     class derived(property):
-        """A property that is a field of the message: written from the other fields, never read."""
+        """A property that is a field of the message: derived from the other fields when written,
+        never read."""
 
 
 class Wire(msgspec.Struct, frozen=True):
     name: str = ""
-    """Of the message's field, where the struct's field has another name."""
+    """The name of the message's field, if it differs from the struct's."""
     inside: str = ""
-    """The field of the message that holds this one."""
+    """The message field that contains this one."""
     flat: bool = False
-    """The fields of this struct are fields of the message around it ..."""
+    """The fields of this struct are fields of the enclosing message ..."""
     flat_in_json: bool = False
-    """... or only in JSON, because protobuf tells the absence of one field faster than of many."""
+    """... or only in JSON, because protobuf detects the absence of one field faster than of
+    many."""
     local: bool = False
-    """Not on the wire."""
+    """Not part of the wire format."""
     always: bool = False
-    """JSON writes the field also while it has its default; a zero is a value."""
+    """JSON includes the field even if it has its default; zero is a value."""
     unless: str = ""
-    """Like `always`, except where this other field is set."""
+    """Like `always`, unless this other field is set."""
     optional: bool = False
-    """JSON leaves the field out while it is empty, although the struct has no default for it."""
+    """JSON omits the field while it is empty, although the struct has no default for it."""
 
 
 ALWAYS = Wire(always=True)

@@ -1,21 +1,21 @@
 """A hub on this node: its settings, its sessions, and the channels that they follow.
 
-`Hub` and `SessionState` are one module because each refers to the other. What a session asks for is
-handled in `engine.sessions`; this module knows none of it.
-"""
+`Hub` and `SessionState` are one module because each refers to the other. Requests of sessions are
+handled in `engine.sessions`, which this module does not know."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
+from abc import abstractmethod
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import HubNotFound, NotAuthenticated
-from hubbub.domain.filters.filters import NO_FILTERS, Filters, Screen
+from hubbub.domain.filters.filters import EVERYTHING, NO_FILTERS, Filters, Screen
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, Notice
@@ -29,15 +29,16 @@ from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.audience import Audience
 from hubbub.engine.delivery.fanout import DeliveryQueue
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.large_work import SMALL_BYTES, leave_loop
-from hubbub.ports.bus import Attachment, FeedEvent
+from hubbub.engine.large_work import SMALL_BYTES, HubSlices, leave_loop
+from hubbub.ports import randomness
+from hubbub.ports.bus import Attachment
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Pausable
 
 _REMEMBERED_RULES = 4096
 
 MEMBER_BYTES = 500
-"""Encoding somebody who is present takes as long as encoding so many bytes of a message."""
+"""Cost of encoding a present member, in bytes of a message."""
 
 
 AskHook = Callable[["Hub", Identity, str, str | None], Awaitable[None]]
@@ -46,7 +47,7 @@ AskHook = Callable[["Hub", Identity, str, str | None], Awaitable[None]]
 
 @dataclass(slots=True, eq=False)
 class Hub:
-    """The state of a tenant in memory. It goes when nobody has used it for a while."""
+    """The state of a tenant in memory; unloaded after a period without use."""
 
     configuration: HubConfiguration
     counters: HubCounters
@@ -54,29 +55,31 @@ class Hub:
     ask_hook: AskHook | None = None
     """Asks the channel's hook before a client reads it; see `engine.services.consent`."""
     missing: HubNotFound | None = None
-    """There is no such hub, which is told only to who has a token for it."""
-    message_prefix: str = field(default_factory=lambda: secrets.token_hex(6))
-    """Ids of messages count within the hub, and tell nothing about other hubs."""
+    """The hub does not exist; disclosed only to callers with a token for it."""
+    message_prefix: str = field(default_factory=lambda: randomness.token_hex(6))
+    """Message ids count within the hub, and reveal nothing about other hubs."""
     message_numbers: count[int] = field(default_factory=lambda: count(1))
     sessions: dict[str, SessionState] = field(default_factory=dict)
-    """By id. Changed by `add_session` and `remove_session` only."""
+    """By id. Change it only through `add_session` and `remove_session`."""
     session_ids: SortedNames = field(default_factory=SortedNames)
-    """The keys of `sessions`, in order."""
+    """The keys of `sessions`, sorted."""
     sessions_by_age: SortedItems[SessionState] = field(default_factory=lambda: SortedItems(_age_of))
     """The newest last."""
     _of_user: dict[str, dict[str, SessionState]] = field(default_factory=dict)
     user_ids: SortedNames = field(default_factory=SortedNames)
-    """Users with a session on this node, in order."""
+    """Users with a session on this node, sorted."""
     feeds: dict[str, Feed] = field(default_factory=dict)
-    """By channel. Changed by `add_feed` and `remove_feed` only."""
+    """By channel. Change it only through `add_feed` and `remove_feed`."""
     channel_names: SortedNames = field(default_factory=SortedNames)
-    """The keys of `feeds`, in order."""
+    """The keys of `feeds`, sorted."""
     channel_sizes: dict[int, int] = field(default_factory=dict)
-    """Number of sessions to number of feeds with so many; kept up to date by the feeds."""
+    """For each number of sessions, how many feeds have so many; maintained by the feeds."""
     shared_feeds: dict[Audience, None] = field(default_factory=dict)
-    """Those of `feeds` with more than one session; kept by the feeds."""
+    """Feeds with more than one session; maintained by the feeds."""
     patterns: HubPatterns | None = None
-    """None while no session is subscribed to one."""
+    """None while no session is subscribed to a pattern."""
+    slices: HubSlices = field(default_factory=HubSlices)
+    """Time slices for filters and long responses."""
     _large_answers: asyncio.Lock = field(default_factory=asyncio.Lock)
     name: str = field(init=False)
     delivery_queue: DeliveryQueue = field(init=False)
@@ -84,11 +87,13 @@ class Hub:
     topic_keys: Mapping[str, bytes] = field(init=False)
     limited: bool = field(init=False)
     hooked: bool = field(init=False)
-    """Whether some channel has a hook."""
+    """Whether any channel has a hook."""
     pushes: bool = field(init=False)
-    """Whether messages of some channel may be pushed to devices."""
+    """Whether messages of any channel may be pushed to devices."""
     messages: TokenBucket = field(init=False)
     deliveries: TokenBucket = field(init=False)
+    streams: TokenBucket = field(init=False)
+    """Budgets of bytes."""
     _rules: dict[str, Rules] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +110,9 @@ class Hub:
             rules.subscribe_hook or rules.publish_hook for rules in configuration.rules.values()
         )
         self.pushes = any(rules.push for rules in configuration.rules.values())
-        self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second)
+        streams = quotas.stream_bytes_per_second
+        self.limited = bool(quotas.messages_per_second or quotas.deliveries_per_second or streams)
+        self.streams = TokenBucket(streams, streams, now)
         self.messages = TokenBucket(quotas.messages_per_second, quotas.messages_per_second, now)
         self.deliveries = TokenBucket(
             quotas.deliveries_per_second, quotas.deliveries_per_second, now
@@ -113,7 +120,7 @@ class Hub:
         self._rules = {}
 
     def add_session(self, session: SessionState) -> None:
-        """In place of another session of the same id, if there is one."""
+        """Adds a session, and replaces one with the same id."""
         known = self.sessions.get(session.id)
         if known is not None:
             self.sessions_by_age.remove(known)
@@ -125,7 +132,7 @@ class Hub:
         self._index(session)
 
     def remove_session(self, session: SessionState) -> bool:
-        """False where it was not there, or another session had taken its id."""
+        """Returns False if the session was not registered, or another session had replaced it."""
         if self.sessions.get(session.id) is not session:
             return False
         del self.sessions[session.id]
@@ -135,7 +142,7 @@ class Hub:
         return True
 
     def identify(self, session: SessionState, identity: Identity) -> None:
-        """The session is somebody else from now on."""
+        """Changes the identity of a session."""
         self._unindex(session)
         session.channel_readers = None
         session.identity = identity
@@ -177,12 +184,13 @@ class Hub:
         return f"{self.message_prefix}{next(self.message_numbers):x}"
 
     def service_for(self, user_id: str) -> Identity:
-        """As whom the hub stores what a user asked for, where users have no access."""
+        """The service identity under which the hub stores data for a user who has no access to
+        it."""
         return Identity(user_id=user_id, level=Level.SERVICE)
 
     def bind(self, configuration: HubConfiguration) -> None:
-        """The owner of a channel decided something, and nothing else changed: what counts towards
-        quotas goes on."""
+        """Applies a channel owner's decision; nothing else changed, so counters for quotas
+        continue."""
         self.configuration = configuration
         self._rules = {}
 
@@ -199,30 +207,30 @@ class Hub:
     async def consent(
         self, identity: Identity, channel: str, session_id: str | None = None
     ) -> None:
-        """Before a client subscribes to the channel or reads it. Raises `NotPermitted`,
-        `HookFailed` and `Limited`."""
+        """Calls the hook before a client subscribes to the channel or reads it. Raises
+        `NotPermitted`, `HookFailed` and `Limited`."""
         if self.hooked and self.ask_hook is not None:
             await self.ask_hook(self, identity, channel, session_id)
 
     async def take_turn(self, size: int) -> None:
-        """Before an answer of so many bytes is encoded. Large ones come one after the other, each
-        after some turns of the loop, in which everyone else is served."""
+        """Call it before a response of this size is encoded. Large ones are encoded one after
+        another, each after several turns of the event loop for other tasks."""
         if size > SMALL_BYTES:
             async with self._large_answers:
                 await leave_loop(size)
 
     def feed_began(self, feed: Feed, attachment: Attachment | None) -> None:
-        """A feed follows its owner from here on: whose pattern matches joins it."""
+        """A feed is live: sessions whose pattern matches join it."""
         if self.patterns is not None:
             self.patterns.feed_began(feed, attachment)
 
     def feed_closed(self, feed: Feed) -> None:
-        """The channel of a feed has gone: who follows it by a pattern leaves it."""
+        """A feed's channel was closed: sessions that follow it by a pattern leave it."""
         if self.patterns is not None:
             self.patterns.feed_closed(feed)
 
     def hold_back(self, channel: str, publisher: Pausable) -> None:
-        """Let a publisher wait if the channel's subscribers are far behind."""
+        """Delays a publisher if the channel's subscribers lag far behind."""
         feed = self.feeds.get(channel)
         if feed is not None:
             feed.hold_back(publisher)
@@ -230,22 +238,22 @@ class Hub:
 
 @dataclass(slots=True, eq=False)
 class HubPatterns:
-    """The patterns that sessions of a node are subscribed to in one hub."""
+    """The patterns to which a node's sessions are subscribed in one hub."""
 
     feed_began: Callable[[Feed, Attachment | None], None]
-    """Has the sessions whose patterns match join a feed."""
+    """Called to join the sessions with a matching pattern to a feed."""
     feed_closed: Callable[[Feed], None]
-    """Has the sessions that follow a feed by patterns leave it."""
+    """Called to remove the sessions that follow a feed by patterns."""
     sessions: dict[str, dict[SessionState, None]] = field(default_factory=dict)
     """By pattern."""
     joined: int = 0
-    """Channels that sessions follow by patterns only, each counted for each session."""
+    """Channels that sessions follow only by patterns, counted per session."""
     joined_by: Counter[str] = field(default_factory=Counter)
-    """The same, by `SessionState.holder`."""
+    """The same numbers, by `SessionState.holder`."""
     held: dict[str, Counter[str]] = field(default_factory=dict)
-    """How many sessions have a pattern, by holder and pattern."""
+    """The number of sessions with a pattern, by holder and pattern."""
     early: dict[str, deque[FeedEvent]] = field(default_factory=dict)
-    """Messages of channels, by channel, that came before the word that the channel was opened."""
+    """Messages, by channel, that arrived before the announcement that the channel was opened."""
     _compiled: dict[str, PatternSet] = field(default_factory=dict)
 
     def add(self, pattern: str, session: SessionState) -> None:
@@ -255,7 +263,7 @@ class HubPatterns:
             self._compiled[pattern] = PatternSet((pattern,))
 
     def remove(self, pattern: str, session: SessionState) -> bool:
-        """Whether that was the last session with the pattern."""
+        """Returns whether that was the last session with the pattern."""
         sessions = self.sessions.get(pattern)
         if sessions is None or sessions.pop(session, self) is self:
             return False
@@ -271,14 +279,14 @@ class HubPatterns:
         return True
 
     def count(self, session: SessionState, channels: int) -> None:
-        """The session follows so many channels more, or fewer, by patterns only."""
+        """Adjusts the number of channels that the session follows only by patterns."""
         self.joined += channels
         self.joined_by[session.holder] += channels
         if not self.joined_by[session.holder]:
             del self.joined_by[session.holder]
 
     def match(self, patterns: Iterable[str], channel: str) -> bool:
-        """Whether one of these patterns, which sessions are subscribed to, matches."""
+        """Whether a subscribed pattern among these matches the channel."""
         return any(self._compiled[each].matches(channel) for each in patterns)
 
     def matching(self, channel: str) -> list[SessionState]:
@@ -292,7 +300,7 @@ class HubPatterns:
 
 @dataclass(slots=True, eq=False)
 class SessionState(Subscriber):
-    """One client connection: who it is, and which channels it follows."""
+    """One client connection: its identity, and the channels it follows."""
 
     hub: Hub
     connection: Connection
@@ -301,33 +309,33 @@ class SessionState(Subscriber):
     clock: Clock
     tokens: Tokens
     # A letter first: a command line would take an id that begins with '-' for an option.
-    id: str = field(default_factory=lambda: f"s{secrets.token_urlsafe(12)}")
+    id: str = field(default_factory=lambda: f"s{randomness.token_urlsafe(12)}")
     feeds: dict[str, Feed] | None = None
     patterns: dict[str, None] | None = None
-    """That the session is subscribed to, in order."""
+    """The subscribed patterns, in order."""
     holder: str = ""
-    """For whom its patterns count: the user, or the network of who is anonymous, when it
-    subscribed to the first of them."""
+    """Quota key for patterns: the user id, or an anonymous client's network, at the first
+    subscription to a pattern."""
     matched: dict[str, None] | None = None
-    """Those of the channels that it follows by patterns only."""
+    """Followed channels that are followed only by patterns."""
     planned: set[str] | None = None
-    """Channels that a session with patterns is about to follow, from a position that it asked
-    for."""
+    """Channels that a session with patterns is about to follow from a requested position."""
     matches_left_out: bool = False
-    """The session was told that it cannot follow all that matches."""
+    """The session was told that it cannot follow all matching channels."""
     opened_at: float = field(init=False)
     last_seen: float = field(init=False)
     closed: bool = False
     reason: str | None = None
-    """Why the session ends, if known: an error's code, or `closed` by the client."""
+    """Why the session ends, if known: an error code, or `closed` by the client."""
     filters: Filters = NO_FILTERS
     presence_data: dict[str, dict[str, Any]] | None = None
-    """What the client says of itself, by channel."""
+    """The client's presence data, by channel."""
     channel_readers: dict[str, Reader] | None = None
-    """As whom the session follows channels for which it showed a token, by channel."""
+    """The identities of tokens for single channels, by channel."""
     restore_hash: bytes | None = None
     spent_hash: bytes | None = None
-    """The hash of the restore key that was used to come here; it dies with the next frame."""
+    """The hash of the restore key that opened this session; it becomes invalid with the next
+    frame."""
 
     def __post_init__(self) -> None:
         self.opened_at = self.clock.now()
@@ -345,10 +353,15 @@ class SessionState(Subscriber):
         return self.reader if own is None else own
 
     def screen(self, channel: str) -> Screen | None:
-        return self.filters.for_channel(channel) if self.filters else None
+        if not self.filters:
+            return None
+        found = self.filters.for_channel(channel)
+        if found is None and self.connection.encoder.in_order:
+            return EVERYTHING  # encoded in its turn, like what is filtered
+        return found
 
     def drop_token(self, channel: str) -> None:
-        """The session shows no token for the channel any more."""
+        """Forgets the token for a channel."""
         if self.channel_readers:
             self.channel_readers.pop(channel, None)
 
@@ -357,7 +370,7 @@ class SessionState(Subscriber):
         self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
 
     def member(self, channel: str) -> Member:
-        """This session, as presence shows it."""
+        """This session as a member for presence."""
         return Member(
             session_id=self.id,
             user_id=self.identity.user_id,
@@ -367,7 +380,7 @@ class SessionState(Subscriber):
         )
 
     def show(self, channel: str, data: dict[str, Any] | None) -> None:
-        """What presence shows of the session in a channel from now on; None: nothing."""
+        """Sets the session's presence data in a channel; None removes it."""
         if data is not None:
             if self.presence_data is None:
                 self.presence_data = {}
@@ -376,8 +389,8 @@ class SessionState(Subscriber):
             self.presence_data.pop(channel, None)
 
     def check_identity(self) -> None:
-        """Raises `InvalidToken` where the token no longer holds, and `NotAuthenticated` where the
-        hub allows nobody to be anonymous and this session is."""
+        """Raises `InvalidToken` if the token is no longer valid, and `NotAuthenticated` for an
+        anonymous session of a hub that permits none."""
         identity = self.identity
         if identity.user_id is None and not identity.authenticated:
             if not self.hub.configuration.settings.allow_anonymous:
@@ -387,10 +400,15 @@ class SessionState(Subscriber):
         elif identity.expires_at is not None:
             self.tokens.check(identity, self.hub.name)
 
+    @abstractmethod
+    def check_rate(self, amount: int = 1) -> None:
+        """Counts a request towards the session's rate limit. Raises `RateLimited`."""
+
+    @abstractmethod
     def cancel_requests(self) -> None:
-        """The session is closed: cancel what still waits on its behalf."""
+        """Called when the session closes: cancels its waiting requests."""
 
 
 def _age_of(session: SessionState) -> tuple[int, str]:
-    """The order of the admin API: by the millisecond, then by the id."""
+    """The sort key of the admin API: the millisecond, then the id."""
     return int(session.opened_at * 1000), session.id

@@ -1,26 +1,57 @@
-"""Work that takes milliseconds on the event loop (large answers, large documents): one piece after
-the other in each hub, with turns of the loop in between in which everyone else is served."""
+"""Slices work that takes milliseconds on the event loop (large responses and documents): one slice
+at a time per hub, with turns of the loop for other tasks in between."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from hubbub.domain.documents.steps import Steps
+
+_T = TypeVar("_T")
+
 SMALL_BYTES = 32 * 1024
-"""What is larger takes milliseconds."""
+"""Larger data takes milliseconds."""
+CHANGE_WEIGHT = 4
+"""A byte of a change to a document takes as long as so many bytes of a document that is read."""
 TURN_BYTES = 16 * 1024
-"""For each of these, large work leaves the loop to others for one turn more."""
+"""Large work yields one turn of the loop per this many bytes."""
 
 
 async def leave_loop(size: int) -> None:
-    """Let others have their turns, before or after work on so many bytes."""
+    """Yields to other tasks, before or after work on this many bytes."""
     if size > SMALL_BYTES:
         for _ in range(1 + size // TURN_BYTES):
             await asyncio.sleep(0)
 
 
+class HubSlices:
+    """Time slices for one hub's long work: one per turn of the loop for all tasks of the hub
+    together."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+
+    async def next(self) -> None:
+        """Await it before a slice of at most about half a millisecond."""
+        async with self._turn:
+            await asyncio.sleep(0)
+
+
+async def in_turns(steps: Steps[_T]) -> _T:
+    """Runs work in steps, yields after each, and returns the result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: _T = end.value
+            return result
+        await asyncio.sleep(0)
+
+
 class HubLocks:
-    """A lock for each hub, kept while somebody uses it."""
+    """A lock per hub, kept while it is used."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

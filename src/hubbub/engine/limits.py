@@ -1,4 +1,4 @@
-"""The numbers that bound the engine, all in one place; settings fill them in."""
+"""The engine's limits; settings fill them in."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from hubbub.domain.documents.values import DocumentLimits
 
 
 class EngineLimits(msgspec.Struct, frozen=True):
-    """Sizes in bytes, times in seconds; 0 means none where a limit can be switched off."""
+    """Sizes in bytes, times in seconds; 0 disables a limit that can be disabled."""
 
     live_history_messages: int = 100
     live_history_bytes: int = 1024 * 1024
+    """Per channel."""
+    live_history_memory_bytes: int = 128 * 1024 * 1024
+    """Of all channels together."""
     traces_per_second: int = 0
-    """Of each hub, where tracing is on."""
+    """Per hub, if tracing is enabled."""
     retain_seconds: float = 7 * 24 * 3600.0
     history_page: int = 100
     channel_idle_seconds: float = 60.0
@@ -24,10 +27,10 @@ class EngineLimits(msgspec.Struct, frozen=True):
     session_channels: int = 128
     session_patterns: int = 20
     session_matches: int = 10_000
-    """Channels that a session follows by patterns only."""
+    """Channels that a session may follow only by patterns."""
     hub_patterns: int = 100
     hub_matches: int = 200_000
-    """Of all sessions of a hub on a node."""
+    """The same for all sessions of a hub on a node."""
     message_bytes: int = 256 * 1024
     authenticate_within_seconds: float = 15.0
     ping_interval_seconds: float = 25.0
@@ -37,7 +40,7 @@ class EngineLimits(msgspec.Struct, frozen=True):
     token_seconds: float = 3600.0
     settings_reread_seconds: float = 60.0
     notifications: int = 1000
-    """Of one channel."""
+    """Per channel."""
     notification_seconds: float = 90 * 24 * 3600.0
     notification_bytes: int = 256 * 1024
     retention_seconds: float = 30.0
@@ -48,7 +51,6 @@ class EngineLimits(msgspec.Struct, frozen=True):
     call_seconds: float = 30.0
     documents: DocumentLimits = DocumentLimits()
     document_memory_bytes: int = 32 * 1024 * 1024
-    """Of documents in memory, as JSON. Beyond that, channels whose documents nobody uses are
-    closed."""
+    """Documents in memory, as JSON. Beyond it, channels with unused documents are unloaded."""
     subject_root: str = "hubbub"
-    """What all subjects of NATS that belong to hubs begin with."""
+    """The prefix of all NATS subjects that belong to hubs."""

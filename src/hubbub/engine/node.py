@@ -1,19 +1,19 @@
 """A node: everything that serves the sessions connected to this process.
 
-The gateways open sessions here and hand requests to them. The node keeps the hubs in memory, looks
-after heartbeats and time limits, and applies changed settings.
-"""
+Gateways open sessions here and pass requests to them. The node keeps hubs in memory, checks
+heartbeats and deadlines, and applies changed settings."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Iterable, Iterator, Mapping
 from math import inf
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from hubbub.domain.asking import FeedEvent, NodeRequest
 from hubbub.domain.envelope_headers import from_headers
 from hubbub.domain.errors import (
     HUB_AWAY,
@@ -27,70 +27,67 @@ from hubbub.domain.notices import SessionInfo
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
 from hubbub.domain.traces import context_of_request, with_context
-from hubbub.engine.access.credentials import Credentials
+from hubbub.engine.access.credentials import CredentialCheck
+from hubbub.engine.access.refusal_log import RefusalLog
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
-from hubbub.engine.commands.routing import ClientRouter
-from hubbub.engine.commands.service import Commands
-from hubbub.engine.commands.user_subscriptions import UserSubscriptions
-from hubbub.engine.communication.service import Communication
-from hubbub.engine.communication.subscriptions import PeerSubscriptions
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.fanout import Fanout
-from hubbub.engine.delivery.renewal import Renewal
-from hubbub.engine.delivery.tally import Deliveries
+from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.engine.directory import Directory
-from hubbub.engine.documents.service import Documents
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.notifications.service import Notifications
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.engine.publishing import Publisher
-from hubbub.engine.push.devices import Devices
-from hubbub.engine.push.followings import Followings
 from hubbub.engine.quotas import ClusterQuotas
-from hubbub.engine.services.calls import Services
-from hubbub.engine.services.consent import Consent, ConsentQueue
+from hubbub.engine.rooms import NodeHandler, Room, node_requests_of
+from hubbub.engine.services.consent import Consent
+from hubbub.engine.session_requests import by_type
 from hubbub.engine.sessions.authentication import Authentication
 from hubbub.engine.sessions.channel_tokens import ChannelTokens
-from hubbub.engine.sessions.document_requests import DocumentRequests
 from hubbub.engine.sessions.expiries import Expiries
 from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import Chronicle
-from hubbub.engine.sessions.notification_requests import NotificationRequests
 from hubbub.engine.sessions.queries import Queries
+from hubbub.engine.sessions.renewal import Renewal
+from hubbub.engine.sessions.requests import SessionsOwnRequests
 from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys
-from hubbub.engine.sessions.session import Capabilities, Session
+from hubbub.engine.sessions.session import Session
 from hubbub.engine.sessions.subscriptions import Subscriptions
-from hubbub.engine.topics.creation import TopicMaker
-from hubbub.engine.topics.service import Topics
-from hubbub.engine.tracing.fanout import TracedFanout
-from hubbub.engine.tracing.publishing import TracedPublisher
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.authenticator import Authenticator
-from hubbub.ports.bus import Bus, FeedEvent, Watch
+from hubbub.ports.bus import AskWatches, Bus, Detach, HubChanged, SessionTaken, Watch
 from hubbub.ports.clock import Clock
-from hubbub.ports.connection import Connection, Transmitter
+from hubbub.ports.connection import Connection
 from hubbub.ports.journal import Journal
-from hubbub.ports.services import ServiceCaller, StreamSink
-from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
+
+F = TypeVar("F")
 
 logger = logging.getLogger(__name__)
 
 _CHANNELS_ENDED_IN_A_TURN = 64
-"""Of sessions whose connections were lost together: ending a subscription takes up to 20 us."""
+"""Subscriptions, of sessions whose connections were lost together, that are ended in one turn of
+the loop: each takes up to 20 us."""
 
 RESTORE_FLUSH_SECONDS = 0.5
 
 
+class Features(Protocol):
+    """The node's features besides sessions and channels."""
+
+    feeds: RoomFeeds
+
+    def construct(self, node: Node) -> Iterable[object]:
+        """Called when everything that features may need of the node is there. The node calls those
+        that are rooms; others find each by its class."""
+
+
 class Node:
-    """Built once by the wiring; lives on the event loop's thread."""
+    """Created once by the wiring; used on the event loop's thread."""
 
     def __init__(
         self,
@@ -102,17 +99,15 @@ class Node:
         tokens: Tokens,
         access: AccessRegistry,
         authenticator: Authenticator,
-        transmit: Transmitter,
         limits: EngineLimits,
-        caller: ServiceCaller,
-        streams: StreamSink,
         journal: Journal,
-        webhooks: WebhookLimits,
         outgoing: OutgoingGate,
         throttle: Throttle,
-        spans: Spans | None = None,
+        fanout: Fanout,
+        publisher: Publisher,
+        consent: Consent,
+        features: Features,
     ) -> None:
-        """Without `spans` nothing is traced."""
         self.bus = bus
         self.outgoing = outgoing
         self.clock = clock
@@ -121,54 +116,36 @@ class Node:
         self.tokens = tokens
         self.access = access
         self.throttle = throttle
-        self.credentials = Credentials(tokens, self.throttle)
+        self.credentials = CredentialCheck(tokens, self.throttle)
+        self.refusals = RefusalLog(clock)
         self.journal = journal
         self.chronicle = Chronicle(journal, clock)
-        deliveries = Deliveries(journal, clock) if journal.enabled else None
-        maker = TopicMaker(directory)
-        self.traced = spans is not None
-        self.fanout: Fanout
-        self.publisher: Publisher
-        if spans is None:
-            self.fanout = Fanout(transmit, clock, deliveries)
-            self.publisher = Publisher(bus, clock, limits, maker)
-        else:
-            self.fanout = fanout = TracedFanout(spans, transmit, clock, deliveries)
-            self.publisher = TracedPublisher(spans, bus, clock, limits, maker)
-            self.receive = fanout.traced(self.receive)  # type: ignore[assignment, method-assign]
-        self.topics = Topics(bus, store, clock, self.publisher, maker, access)
-        self.documents = Documents(bus, self.publisher)
-        self.webhooks = Webhooks(
-            bus, store, clock, self.topics, maker, directory, webhooks, outgoing
-        )
-        self.communication = Communication(bus, store)
-        self.peer_subscriptions = PeerSubscriptions(store, self.webhooks, maker, clock)
-        self.notifications = Notifications(bus, clock, limits, access, self.publisher)
-        self.devices = Devices(store, tokens)
-        self.followings = Followings(store, access, clock)
+        self.fanout = fanout
+        self.publisher = publisher
+        self._consent = consent
+        self._room_feeds = features.feeds
         self.restore_keys = RestoreKeys(store, clock, limits)
-        self._tasks = TaskSet()
+        self.tasks = TaskSet()
         expiries = Expiries(clock, limits)
         self.subscriptions = Subscriptions(
-            bus, self.fanout, limits, clock, self.restore_keys, self.chronicle, access, self._tasks,
-            ChannelTokens(self.credentials, expiries),
+            bus, fanout, limits, clock, self.restore_keys, self.chronicle, access, self.tasks,
+            ChannelTokens(self.credentials, expiries), features.feeds,
         )  # fmt: skip
-        self.user_subscriptions = UserSubscriptions(store, self.subscriptions, self._tasks)
         self.heartbeats = Heartbeats(clock, limits, self.subscriptions, expiries)
         self.queries = Queries(bus, limits, clock, self.subscriptions)
         self.filters = SessionFilters(self.restore_keys, self.queries)
-        self.services = Services(caller, streams, clock, limits)
-        self.consent = Consent(self.services, clock)
-        self.publisher.consents = ConsentQueue(self.consent)
-        self.commands = Commands(
-            store=store,
-            bus=bus,
-            clock=clock,
-            directory=directory,
-            publisher=self.publisher,
-            filters=self.filters,
-            limits=limits,
-        )
+        self.hubs: dict[str, Hub] = {}
+        self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
+        self.counters: dict[str, HubCounters] = {}
+        """Counters of known hubs outlive their unloading; names that were only tried must not take
+        memory."""
+        self.renewal = Renewal(bus, self.hubs, self.tasks)
+        self.session_count = 0
+        self._lost: deque[SessionState] = deque()
+        """Sessions whose connection was lost and that are still to be closed."""
+        self.draining = False
+        self._features = {type(each): each for each in features.construct(self)}
+        self._rooms = tuple(each for each in self._features.values() if isinstance(each, Room))
         self.authentication = Authentication(
             tokens,
             self.credentials,
@@ -178,8 +155,7 @@ class Node:
             self.subscriptions,
             self.restore_keys,
             self.heartbeats,
-            self.followings,
-            self.user_subscriptions,
+            self._rooms,
         )
         self.restorer = Restorer(
             bus,
@@ -190,91 +166,84 @@ class Node:
             self.heartbeats,
             self.chronicle,
         )
-        self.hubs: dict[str, Hub] = {}
-        self.commands.extensions.router = ClientRouter(bus, clock, self.hubs)
-        self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
-        self.counters: dict[str, HubCounters] = {}
-        """Those of known hubs outlive them; a name that was only tried must not cost memory."""
-        self.renewal = Renewal(bus, self.hubs, self._tasks)
-        self.session_count = 0
-        self._lost: deque[SessionState] = deque()
-        """Sessions whose connection is lost, to be closed."""
-        self.draining = False
-        self._capabilities = Capabilities(
-            clock=clock,
-            limits=limits,
-            tokens=tokens,
-            throttle=self.throttle,
-            publisher=self.publisher,
-            subscriptions=self.subscriptions,
-            authentication=self.authentication,
-            restore_keys=self.restore_keys,
-            restorer=self.restorer,
-            queries=self.queries,
-            filters=self.filters,
-            topics=self.topics,
-            notifications=NotificationRequests(self.notifications),
-            document_requests=DocumentRequests(self.documents),
-            services=self.services,
-            commands=self.commands,
-            chronicle=self.chronicle,
-            tasks=self._tasks,
-            close=self.close,
-            close_soon=self.close_soon,
-            end=self.end,
+        own = SessionsOwnRequests(
+            self.subscriptions,
+            self.authentication,
+            self.restorer,
+            self.queries,
+            self.filters,
+            self.close,
+        )
+        self.session_requests = by_type(
+            request for room in (own, *self._rooms) for request in room.session_requests
         )
 
+    def feature(self, kind: type[F]) -> F:
+        """The node's only object of this class, for gateways and administration."""
+        found = self._features[kind]
+        assert isinstance(found, kind)
+        return found
+
     def envelope_of(self, headers: Mapping[bytes, bytes]) -> Attributes | None:
-        """The envelope of a message whose payload is the body of an HTTP request with these
-        headers. Raises `InvalidAttribute`."""
+        """The envelope of a message in the body of an HTTP request with these headers. Raises
+        `InvalidAttribute`."""
         attributes = from_headers(headers)
-        return with_context(attributes, context_of_request(headers)) if self.traced else attributes
+        return (
+            with_context(attributes, context_of_request(headers))
+            if self.publisher.traced
+            else attributes
+        )
 
     # -- hubs -----------------------------------------------------------------------------------
 
     def hub(self, name: str) -> Hub:
-        """The hub, brought into memory if need be. Raises `HubNotFound`, `InvalidName`."""
+        """The hub, loaded into memory if necessary. Raises `HubNotFound`, `InvalidName`."""
         hub = self.hubs.get(name)
         if hub is None:
             configuration = self.directory.get(name)
             counters = self.counters.setdefault(name, HubCounters())
             hub = self.hubs[name] = Hub(
-                configuration, counters, self.clock.monotonic(), self.consent.subscribe
+                configuration, counters, self.clock.monotonic(), self._consent.subscribe
             )
             self.quotas.tune(hub)
             if name not in self.directory:
                 declared = ", ".join(map(repr, self.directory.names()[:10])) or "none"
                 logger.warning(
-                    "hub %r came into being by use: nobody declared it (declared are %s); if that "
-                    "was a slip of the pen, `hubbub hubs delete` removes what was stored in it",
+                    "hub %r was created on first use: nobody declared it (declared: %s); if the "
+                    "name is a typo, delete it with `hubbub hubs delete %s`",
                     name,
                     declared,
+                    name,
                 )
         return hub
 
     def note_about(self, hub: Hub) -> str | None:
-        """What callers at the door of an open hub are told that came into being by use: its name
-        may be a slip of the pen."""
+        """A hint for callers of an open hub that was created on first use: its name may be a
+        typo."""
         if hub.name in self.directory or not hub.configuration.settings.allow_anonymous:
             return None
-        return f"nobody declared the hub {quote(hub.name)!r}: it came into being by use"
+        name = quote(hub.name)
+        return (
+            f"nobody declared the hub {name!r}: it was created on first use; if the name is a "
+            "typo, delete it with `hubbub hubs delete`"
+        )
 
     def do_later(self, work: Coroutine[Any, Any, None]) -> None:
-        """Beside what the caller does, until the node stops."""
-        self._tasks.start(work)
+        """Runs work in the background until the node stops."""
+        self.tasks.start(work)
 
     def visit(self, name: str) -> Hub:
-        """The hub, for a caller who has not proven anything yet. A hub that does not exist looks
-        like one that wants a token: in its place comes one without anonymous access that no token
-        opens (`Hub.missing`). Raises `InvalidName`."""
+        """The hub for a caller that is not authenticated yet. A hub that does not exist looks like
+        one without anonymous access that accepts no token (`Hub.missing`). Raises `InvalidName`."""
         try:
             return self.hub(name)
         except HubNotFound as error:
+            self.refusals.no_hub(name)
             configuration = HubConfiguration(name)
             return Hub(configuration, HubCounters(), self.clock.monotonic(), missing=error)
 
     def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
-        """From the owner of a channel, for this node's subscribers."""
+        """Handles an event from the owner of a channel, for this node's subscribers."""
         known = self.hubs.get(hub)
         feed = known.feeds.get(channel) if known is not None else None
         if feed is not None:
@@ -282,37 +251,57 @@ class Node:
         elif known is not None and known.patterns is not None and known.patterns.matching(channel):
             self.subscriptions.patterns.receive(known, channel, event)
         else:
-            self.bus.detach(hub, channel)  # the owner did not hear that nobody follows it here
+            # The owner did not hear that nobody follows it here.
+            self.bus.tell(Detach(hub, channel))
 
-    def watches(self) -> list[Watch]:
-        return self.subscriptions.patterns.watch.watches(self.hubs.values())
+    @property
+    def node_requests(self) -> Iterator[tuple[type[NodeRequest[Any]], NodeHandler]]:
+        """The requests that this node handles for its sessions."""
+        yield HubChanged, self._heed_change
+        yield AskWatches, self._watches
+        yield SessionTaken, self._replace_session
+        yield from node_requests_of(self._rooms)
 
-    def session_replaced(self, hub: str, session_id: str, kept: Collection[str]) -> None:
-        known = self.hubs.get(hub)
-        session = known.sessions.get(session_id) if known is not None else None
+    @property
+    def feed_events(self) -> list[type[FeedEvent]]:
+        """The feed events of rooms, in addition to those of all channels."""
+        return list(self._room_feeds.events)
+
+    async def _heed_change(self, _: str, changed: HubChanged) -> None:
+        if changed.channel is None:
+            self.hub_changed(changed.hub)
+        else:
+            self.channel_changed(changed.hub, changed.channel)
+
+    async def _watches(self, _: str, __: AskWatches) -> tuple[Watch, ...]:
+        return tuple(self.subscriptions.patterns.watch.watches(self.hubs.values()))
+
+    async def _replace_session(self, _: str, taken: SessionTaken) -> None:
+        known = self.hubs.get(taken.hub)
+        session = known.sessions.get(taken.session_id) if known is not None else None
         if session is not None:
-            self.restorer.replace(session, kept)
+            self.restorer.replace(session, taken.kept)
 
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.renewal.owners_changed(partitions)
         self.subscriptions.patterns.watch.owners_changed(self.hubs.values())
 
     def hub_changed(self, hub: str) -> None:
-        """Apply changed settings at once, also to who is already here, however they get their
-        messages."""
+        """Applies changed settings immediately, also to present subscribers of every kind."""
         known = self.hubs.get(hub)
         if known is not None:
             self._configure(known)
-        self.consent.forget(hub)
         self.access.review(hub)
         if hub in self.hubs:
             for feed in self.hubs[hub].feeds.values():
                 feed.rules_changed()
             self.subscriptions.attendance.announce_members(self.hubs[hub])
             self.subscriptions.patterns.hub_changed(self.hubs[hub])
+        for room in self._rooms:
+            room.hub_changed(hub)
 
     def channel_changed(self, hub: str, channel: str) -> None:
-        """Apply what the owner of a channel decided about it, however its messages are read."""
+        """Applies a decision of a channel's owner to all its readers."""
         known = self.hubs.get(hub)
         if known is not None:
             known.bind(self.directory.get(hub))
@@ -321,13 +310,9 @@ class Node:
         if feed is not None:
             feed.rules_changed()
         if known is not None:
-            self.user_subscriptions.channel_changed(known, channel)
             self.subscriptions.patterns.channel_changed(known, channel)
-
-    async def user_follows(self, hub: str, user_id: str, channel: str, follows: bool) -> None:
-        known = self.hubs.get(hub)
-        if known is not None:
-            await self.user_subscriptions.changed(known, user_id, channel, follows)
+        for room in self._rooms:
+            room.channel_changed(hub, channel)
 
     def _configure(self, hub: Hub) -> None:
         try:
@@ -340,13 +325,13 @@ class Node:
                 self.heartbeats.expect_authentication(session)
 
     def drop_hub(self, name: str, error: HubbubError) -> None:
-        """The hub is gone: so are its sessions, for good."""
+        """Called when a hub was deleted: ends its sessions, which cannot be restored."""
         hub = self.hubs.pop(name, None)
         for session in list(hub.sessions.values()) if hub is not None else ():
             self.end(session, error)
 
     def end(self, session: SessionState, error: HubbubError) -> None:
-        """Cut a session off, with no way back by a restore key."""
+        """Ends a session; it cannot be restored."""
         session.reason = error.code
         self.close(session, keep_state=False)
         session.connection.disconnect(error)
@@ -356,13 +341,13 @@ class Node:
     def open(
         self, hub: Hub, connection: Connection, identity: Identity, address: str = ""
     ) -> Session:
-        """A new session, greeted. Raises `GoingAway` and `QuotaExceeded`."""
+        """Opens and greets a session. Raises `GoingAway` and `QuotaExceeded`."""
         if self.draining:
             raise GoingAway("the server is shutting down; connect again")
         quota = hub.configuration.settings.quotas.sessions
         if quota and len(hub.sessions) >= self.quotas.sessions(hub.name, quota):
             raise QuotaExceeded(f"hub {hub.name!r} already has {quota} sessions, its quota")
-        session = Session(self._capabilities, hub, connection, identity, address)
+        session = Session(self, hub, connection, identity, address)
         hub.add_session(session)
         hub.counters.sessions_opened += 1
         self.session_count += 1
@@ -374,13 +359,13 @@ class Node:
         return session
 
     def welcome(self, session: Session) -> None:
-        """What an identity that was proven at connect brings with it, before anything else that
-        the session asks for."""
+        """Applies the subscriptions of an identity that authenticated while connecting, before the
+        session's first request."""
         if session.identity.authenticated:
             session.run(self.authentication.welcome(session))
 
     def close(self, session: SessionState, keep_state: bool = True) -> None:
-        """The connection is gone or about to be. Idempotent."""
+        """Called when the connection is lost or about to close. Idempotent."""
         if session.closed:
             return
         self.restore_keys.closed(session, keep_state)
@@ -397,8 +382,9 @@ class Node:
         self.heartbeats.remove(session)
 
     def close_soon(self, session: SessionState) -> None:
-        """Its connection is lost, perhaps with many others: sessions with many channels are closed
-        in turns of the loop. Until then nothing that is sent to the connection goes anywhere."""
+        """Called when a connection was lost, perhaps with many others: closes sessions with many
+        channels over several turns of the loop. Data sent to the connection meanwhile is
+        dropped."""
         if not self._lost and len(session.followed()) < _CHANNELS_ENDED_IN_A_TURN // 4:
             self.close(session)
             return
@@ -415,7 +401,7 @@ class Node:
             asyncio.get_running_loop().call_soon(self._close_lost)
 
     def _greeting(self, session: SessionState) -> SessionInfo:
-        """What a hub without anonymous access is like is told after authentication only."""
+        """Properties of a hub without anonymous access are disclosed only after authentication."""
         settings = session.hub.configuration.settings
         if not settings.allow_anonymous and not session.identity.authenticated:
             settings = HubSettings()
@@ -440,6 +426,8 @@ class Node:
         """Called every second: heartbeats, deadlines, expired identities, idle hubs."""
         now = self.clock.monotonic()
         self.heartbeats.sweep(now)
+        for room in self._rooms:
+            room.sweep()
         self._close_idle_hubs(now)
 
     def _close_idle_hubs(self, now: float) -> None:
@@ -453,14 +441,15 @@ class Node:
     # -- life -----------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Send everyone away, with their state kept, and finish what is under way."""
+        """Disconnects all sessions, with their state stored, and finishes work in progress."""
         self.draining = True
-        self.topics.draining = True
+        for room in self._rooms:
+            await room.stop()
         error = GoingAway("the server is shutting down; connect again")
         self._close_lost(most=inf)
         for hub in self.hubs.values():
             for session in list(hub.sessions.values()):
                 session.connection.disconnect(error)
         self.heartbeats.disconnect_unauthenticated(error)
-        await self._tasks.settle_so_far(seconds=2)
+        await self.tasks.settle_so_far(seconds=2)
         await self.restore_keys.flush()

@@ -1,4 +1,5 @@
-"""Publishing: may this caller say this here and now? Then off to the channel's owner."""
+"""Publishing: checks the caller's permission and the limits, and passes the message to its
+channel's owner."""
 
 from __future__ import annotations
 
@@ -6,11 +7,11 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from hubbub.domain.documents.requests import check_change
+from hubbub.domain.asking import OrderedRequest, Sent
 from hubbub.domain.envelope import check_envelope
 from hubbub.domain.errors import (
     BadRequest,
@@ -21,7 +22,7 @@ from hubbub.domain.errors import (
     TooLarge,
     WrongChannelKind,
 )
-from hubbub.domain.messages import Attributes, Message, Stamp, change_of, keyed_stamp
+from hubbub.domain.messages import Attributes, Message, Stamp, keyed_stamp
 from hubbub.domain.names import (
     MAX_NAME_CHARS,
     check_name,
@@ -35,21 +36,35 @@ from hubbub.domain.topics import FindPut, FoundPut, principal_of
 from hubbub.domain.webhooks import fits_topic_key
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.storing.hooks import StoringHooks
 from hubbub.engine.storing.publications import Publications
-from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topic_creation import TopicMaker
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.tasks import TaskSet
 
 
+class RequestItem(PublishItem, frozen=True):
+    """Published like a message; it goes to the channel's owner as a request that takes its place
+    among the channel's messages."""
+
+    def check(self) -> None:
+        """In place of the checks of a message's content."""
+        raise NotImplementedError
+
+    def request(self, message: Message) -> OrderedRequest[Any]:
+        """The request with this envelope."""
+        raise NotImplementedError
+
+
 class PublishConsent(Protocol):
-    """Which hook to ask; see `engine.services.consent`."""
+    """Finds the hook of a channel; see `engine.services.consent`."""
 
     def hook_of(self, hub: Hub, identity: Identity, channel: str) -> str | None: ...
 
 
 class PublishHooks(Protocol):
-    """Where messages wait for a hook."""
+    """Where publishes wait for a hook."""
 
     @property
     def consent(self) -> PublishConsent: ...
@@ -58,28 +73,40 @@ class PublishHooks(Protocol):
         self,
         hub: Hub,
         method: str,
-        message: Message,
+        sent: Sent,
         reply: PublishReply,
-        hand_on: Callable[[Message, PublishReply], None],
-        refuse: Callable[[Message, HubbubError, PublishReply], None],
+        hand_on: Callable[[Sent, PublishReply], None],
+        refuse: Callable[[Sent, HubbubError, PublishReply], None],
     ) -> None: ...
 
 
 class Publisher:
-    """The one door for messages, whichever way they came in."""
+    """Publishes the messages of all gateways."""
 
-    def __init__(self, bus: Bus, clock: Clock, limits: EngineLimits, maker: TopicMaker) -> None:
+    traced = False
+    """Whether messages may carry a trace context."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        clock: Clock,
+        limits: EngineLimits,
+        maker: TopicMaker,
+        consents: PublishHooks,
+        hooks: StoringHooks,
+    ) -> None:
+        """Messages wait for the hooks of their channels in `consents`, and for validators and
+        savers in `hooks`."""
         self._bus = bus
         self._maker = maker
         self._clock = clock
         self._limits = limits
-        self._becoming: dict[tuple[str, str], list[tuple[Identity, Message, PublishReply]]] = {}
-        """Puts to channels that are being made topics, in their order."""
+        self._becoming: dict[tuple[str, str], list[tuple[Identity, Sent, PublishReply]]] = {}
+        """Puts to channels that are being turned into topics, in order."""
         self._tasks = TaskSet()
-        self.publications: Publications | None = None
-        """Where messages wait for validators and savers; None while there are none."""
-        self.consents: PublishHooks | None = None
-        """Where messages wait for the hooks of their channels."""
+        self._consents = consents
+        self._hooks = hooks
+        self._publications = Publications(hooks)
 
     def publish(
         self,
@@ -111,15 +138,16 @@ class Publisher:
         if item.idempotency_key is not None:
             message.stamp = keyed_stamp(principal_of(identity), item.idempotency_key)
             reply = _counted(hub, reply or _ignore, puts=False)
+        sent = message if not isinstance(item, RequestItem) else item.request(message)
         counters = hub.counters
         counters.messages_in += 1
         counters.bytes_in += len(item.payload)
         if hub.hooked:
-            self._ask(hub, identity, message, reply or _ignore)
-        elif self.publications is None:
-            self._bus.publish(message, reply)
+            self._ask(hub, identity, sent, reply or _ignore)
+        elif not self._hooks.in_use:
+            self._bus.publish(sent, reply)
         else:
-            self._hand_on(hub, message, reply)
+            self._hand_on(hub, sent, reply)
         counters.publishes.took(perf_counter() - started)
         return message.id
 
@@ -132,7 +160,7 @@ class Publisher:
         session: str | None = None,
         message_id: str | None = None,
     ) -> tuple[str, PublishOutcome]:
-        """Publish, and wait for what becomes of it. Raises what `publish` raises."""
+        """Publishes, and returns the outcome. Raises the errors of `publish`."""
         done: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
 
         def conclude(outcome: PublishOutcome) -> None:
@@ -174,35 +202,37 @@ class Publisher:
             technology,
         )
         if item.push_options is not None:
-            message.push_options = read_options(item.push_options)
+            read_options(item.push_options)
+            message.push_options = item.push_options
         return message
 
-    def _ask(self, hub: Hub, identity: Identity, message: Message, reply: PublishReply) -> None:
-        """The hook of the channel, where it has one, then to its owner."""
-        consents = self.consents
-        method = consents.consent.hook_of(hub, identity, message.channel) if consents else None
-        if consents is None or method is None:
-            self._hand_on(hub, message, reply)
+    def _ask(self, hub: Hub, identity: Identity, sent: Sent, reply: PublishReply) -> None:
+        """Calls the channel's hook, if it has one, then passes the message on."""
+        consents = self._consents
+        method = consents.consent.hook_of(hub, identity, sent.channel)
+        if method is None:
+            self._hand_on(hub, sent, reply)
         else:
             hand_on, refuse = partial(self._hand_on, hub), partial(self._refuse_soon, hub)
-            consents.submit(hub, method, message, reply, hand_on, refuse)
+            consents.submit(hub, method, sent, reply, hand_on, refuse)
 
-    def _hand_on(self, hub: Hub, message: Message, reply: PublishReply | None) -> None:
-        """To the channel's owner, by way of validators and savers where there are some."""
-        publications = self.publications
-        if publications is None or not publications.concern(
-            message, hub.rules_for(message.channel)
+    def _hand_on(self, hub: Hub, sent: Sent, reply: PublishReply | None) -> None:
+        """Passes the message to the channel's owner, after validators and before savers if there
+        are any."""
+        publications = self._publications
+        if (
+            not self._hooks.in_use
+            or not isinstance(sent, Message)
+            or not publications.concern(sent, hub.rules_for(sent.channel))
         ):
-            self._bus.publish(message, reply)
+            self._bus.publish(sent, reply)
         else:
             refuse = partial(self._refuse_soon, hub)
-            publications.publish(message, reply or _ignore, self._bus.publish, refuse)
+            publications.publish(sent, reply or _ignore, self._bus.publish, refuse)
 
-    def _refuse_soon(
-        self, hub: Hub, message: Message, error: HubbubError, reply: PublishReply
-    ) -> None:
-        if message.stamp is not None:
-            self._tasks.start(self._refuse(hub, message, error, reply))
+    def _refuse_soon(self, hub: Hub, sent: Sent, error: HubbubError, reply: PublishReply) -> None:
+        if sent.stamp is not None:
+            self._tasks.start(self._refuse(hub, sent, error, reply))
         else:
             hub.counters.messages_refused += 1
             reply(PublishOutcome(error=error))
@@ -231,45 +261,45 @@ class Publisher:
         )
         message.attributes = _of_put(item.attributes, producer)
         reply = _counted(hub, reply)
+        sent = message if not isinstance(item, RequestItem) else item.request(message)
         try:
             self.check(hub, identity, item)
         except HubbubError as error:
-            if change_of(message) is None:
-                message.attributes = None  # they may be what is wrong
-            self._tasks.start(self._refuse(hub, message, error, reply))
+            message.attributes = None  # they may be what is wrong
+            self._tasks.start(self._refuse(hub, sent, error, reply))
             return message.id
         hub.counters.messages_in += 1
         hub.counters.bytes_in += len(item.payload)
         becoming = self._becoming.get((hub.name, item.channel))
         if becoming is not None:
-            becoming.append((identity, message, reply))
-        elif hub.rules_for(item.channel).store or change_of(message) is not None:
-            self._ask(hub, identity, message, reply)
+            becoming.append((identity, sent, reply))
+        elif hub.rules_for(item.channel).store or isinstance(item, RequestItem):
+            self._ask(hub, identity, sent, reply)
         else:
-            self._becoming[hub.name, item.channel] = [(identity, message, reply)]
+            self._becoming[hub.name, item.channel] = [(identity, sent, reply)]
             self._tasks.start(self._make_topic(hub, item.channel))
         hub.counters.publishes.took(perf_counter() - started)
         return message.id
 
     async def _make_topic(self, hub: Hub, channel: str) -> None:
-        """Then hand on what waited for it, by way of the hook that the topic may have."""
+        """Turns the channel into a topic, then passes the waiting puts on, through the topic's
+        hook."""
         refused: HubbubError | None = None
         try:
             await self._maker.ensure(hub, channel)
         except HubbubError as error:
             refused = error
-        for identity, message, reply in self._becoming.pop((hub.name, channel)):
+        for identity, sent, reply in self._becoming.pop((hub.name, channel)):
             if refused is None:
-                self._ask(hub, identity, message, reply)
+                self._ask(hub, identity, sent, reply)
             else:
-                self._tasks.start(self._refuse(hub, message, refused, reply))
+                self._tasks.start(self._refuse(hub, sent, refused, reply))
 
-    async def _refuse(
-        self, hub: Hub, message: Message, error: HubbubError, reply: PublishReply
-    ) -> None:
-        """Refuse a put, unless it repeats a stored one: that is answered like the original."""
+    async def _refuse(self, hub: Hub, sent: Sent, error: HubbubError, reply: PublishReply) -> None:
+        """Refuses a put, unless it repeats a stored one, whose result is returned."""
+        search = FindPut(sent) if isinstance(sent, Message) else sent.search()
         try:
-            found = await self._bus.topic(FindPut(message))
+            found = await self._bus.ask(search)
         except HubbubError as caught:
             found, error = None, caught
         if isinstance(found, FoundPut):
@@ -288,8 +318,8 @@ class Publisher:
 
     def _check(self, hub: Hub, identity: Identity, item: PublishItem) -> None:
         attributes = item.attributes
-        if attributes is not None and attributes.change is not None:
-            check_change(item.channel, item.payload, attributes.change, self._limits.documents)
+        if isinstance(item, RequestItem):
+            item.check()
         else:
             most = item.most_bytes or self._limits.message_bytes
             if len(item.payload) > most:
@@ -305,7 +335,7 @@ class Publisher:
             self.check_quotas(hub, item.channel)
 
     def check_quotas(self, hub: Hub, channel: str) -> None:
-        """That one more message may go to the channel. Raises `QuotaExceeded`."""
+        """Raises `QuotaExceeded` if the channel may not receive another message."""
         now = self._clock.monotonic()
         if not hub.messages.take(1, now):
             raise QuotaExceeded(
@@ -323,9 +353,9 @@ class Publisher:
 
 
 def check_place(hub: Hub, identity: Identity, item: PublishItem) -> None:
-    """That the caller may publish to the item's channel, which takes messages. It follows from the
-    caller, the channel, the topic key and the hub's settings alone. Raises `NotPermitted`,
-    `InvalidName`, `WrongChannelKind`."""
+    """Whether the caller may publish to the item's channel; depends only on the caller, the
+    channel, the topic key and the hub's settings. Raises `NotPermitted`, `InvalidName`,
+    `WrongChannelKind`."""
     if takes_notifications(item.channel):
         raise WrongChannelKind(
             f"{item.channel!r} is a notification channel, which takes no published messages; a "
@@ -335,8 +365,8 @@ def check_place(hub: Hub, identity: Identity, item: PublishItem) -> None:
 
 
 def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str | None) -> None:
-    """That the caller may publish to the channel, whichever way the message comes in. A topic with
-    a key, and its dead letters, take messages from services and from who knows the key. Raises
+    """Whether the caller may publish to the channel through any gateway. A topic with a key, and
+    its dead letters, accept messages from services and from callers with the key. Raises
     `NotPermitted`."""
     rules = hub.rules_for(channel)
     if hub.topic_keys and (topic := without_dead_letters(channel)) in hub.topic_keys:
@@ -347,7 +377,7 @@ def check_publisher(hub: Hub, identity: Identity, channel: str, topic_key: str |
                 "registering it answered, in the header Hubbub-Topic-Key"
             )
     elif not may_publish(identity, channel, rules, hub.user_channels):
-        raise refusal("publish to", channel, rules)
+        raise refusal(identity, "publish to", channel, rules)
 
 
 def _of_put(given: Attributes | None, producer: Producer) -> Attributes:
@@ -368,7 +398,7 @@ def check_key(item: PublishItem) -> None:
 
 
 def _counted(hub: Hub, reply: PublishReply, puts: bool = True) -> PublishReply:
-    """Counts a put, or a publish with a key, as what it turns out to be."""
+    """Counts a put, or a publish with a key, by its outcome."""
 
     def conclude(outcome: PublishOutcome) -> None:
         if outcome.duplicate:
@@ -381,4 +411,4 @@ def _counted(hub: Hub, reply: PublishReply, puts: bool = True) -> PublishReply:
 
 
 def _ignore(_: PublishOutcome) -> None:
-    """Nobody waits for it."""
+    """A reply that nobody waits for."""

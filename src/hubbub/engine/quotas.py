@@ -1,5 +1,5 @@
-"""Quotas of hubs that hold for all nodes together. Each node keeps to its share, which follows from
-what the nodes said last: nobody waits for another node."""
+"""Quotas of hubs for the whole cluster. Each node enforces its share, which is computed from the
+nodes' last reports: no request waits for another node."""
 
 from __future__ import annotations
 
@@ -21,48 +21,49 @@ from hubbub.ports.quota_exchange import REPORT_SECONDS
 _NO_QUOTAS = Quotas()
 _NOTHING = Share()
 _SMOOTHING = 0.5
-"""Of a demand, how much the last interval counts."""
+"""The weight of the last interval in a demand."""
 
 
 class ClusterQuotas:
-    """Of one node; implements `ports.quota_exchange.QuotaExchange`. On the event loop's thread."""
+    """The shares of one node; implements `ports.quota_exchange.QuotaExchange`. Runs on the event
+    loop's thread."""
 
     def __init__(
         self, clock: Clock, configuration_of: ConfigurationOf, hubs: Mapping[str, Hub]
     ) -> None:
-        """`hubs` are those in memory here."""
+        """`hubs` are those in memory on this node."""
         self._clock = clock
         self._configuration_of = configuration_of
         self._hubs = hubs
         self._node = ""
         self._channels: Mapping[str, int] = {}
         self._others: dict[str, Mapping[str, Share]] = {}
-        """By node; empty where this one is alone, which then has all of every quota."""
+        """Reports by node; empty if this node is alone, which then has the whole of each quota."""
         self._own: dict[str, Share] = {}
-        """As it was said last: until the next time, this node keeps to it."""
+        """This node's last report, which it observes until the next one."""
         self._unsaid: set[str] = set()
-        """Hubs whose first share was taken since."""
+        """Hubs whose first share was taken since the last report."""
         self._heard: set[str] = set()
-        """Nodes that said something since."""
+        """Nodes that reported since this node's last report."""
 
     def share(self, node: str, channels: Mapping[str, int]) -> None:
-        """There may be other nodes. `node` is this one, `channels` counts those that it owns, by
-        hub."""
+        """Enables sharing with other nodes. `node` is this node's name; `channels` counts the
+        channels that it owns, by hub."""
         self._node = node
         self._channels = channels
 
     # -- limits ---------------------------------------------------------------------------------
 
     def sessions(self, hub: str, quota: int) -> int:
-        """How many sessions the hub may have here."""
+        """The number of sessions that the hub may have on this node."""
         return self._share_of(hub).sessions if self._others else quota
 
     def channels(self, hub: str, quota: int) -> int:
-        """How many channels of the hub this node may own."""
+        """The number of the hub's channels that this node may own."""
         return self._share_of(hub).channels if self._others else quota
 
     def tune(self, hub: Hub) -> None:
-        """Let the hub's buckets have this node's share."""
+        """Sets the hub's rate limits to this node's share."""
         quotas = hub.configuration.settings.quotas
         elsewhere, own = self._elsewhere(hub.name), self._own.get(hub.name, _NOTHING)
         now = self._clock.monotonic()
@@ -72,9 +73,11 @@ class ClusterQuotas:
         hub.deliveries.tune(
             rate_share(quotas.deliveries_per_second, own.deliveries, deliveries), now
         )
+        streams = [each.streams for each in elsewhere]
+        hub.streams.tune(rate_share(quotas.stream_bytes_per_second, own.streams, streams), now)
 
     def _share_of(self, hub: str) -> Share:
-        """Taken at the first use, and said to the others with the next report."""
+        """This node's share; taken at first use, and included in the next report."""
         share = self._own.get(hub)
         if share is None:
             share = self._own[hub] = self._take(hub, None)
@@ -84,8 +87,8 @@ class ClusterQuotas:
     # -- exchange -------------------------------------------------------------------------------
 
     def report(self) -> dict[str, Share]:
-        """A share grows only after all others have said what they take since it grew last: else
-        two nodes could take the same."""
+        """A share grows only after all other nodes have reported theirs since it last grew:
+        otherwise two nodes could take the same part."""
         before, self._own = self._own, {}
         may_grow = self._heard >= self._others.keys()
         for name in {*self._hubs, *self._channels}:
@@ -119,14 +122,14 @@ class ClusterQuotas:
             count_limit(quotas.channels, channels, [each.channels for each in elsewhere], rank),
             _smooth(before.messages if before else 0.0, hub.messages) if hub else 0.0,
             _smooth(before.deliveries if before else 0.0, hub.deliveries) if hub else 0.0,
+            _smooth(before.streams if before else 0.0, hub.streams) if hub else 0.0,
         )
 
     def _elsewhere(self, hub: str) -> list[Share]:
         return [shares.get(hub, _NOTHING) for shares in self._others.values()]
 
     def _rank(self, hub: str) -> int:
-        """The nodes take turns by the second: what is too little to be divided goes to each of
-        them for a while."""
+        """The nodes take turns by the second for a remainder that cannot be divided."""
         names = sorted((self._node, *self._others))
         turn = crc32(hub.encode()) + int(self._clock.now())
         return (names.index(self._node) + turn) % len(names)

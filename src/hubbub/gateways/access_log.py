@@ -7,27 +7,31 @@ import logging
 from typing import Any
 
 from hubbub.domain.errors import HubbubError
-from hubbub.gateways.http import HttpLimits, Request
-from hubbub.gateways.http_connection import Handler, HttpConnection, Watcher
+from hubbub.gateways.http import HttpLimits, ReceivedRequest
+from hubbub.gateways.http_connection import ConnectionWatcher, Handler, HttpConnection
 from hubbub.gateways.proxies import TrustedProxies
 
 logger = logging.getLogger("hubbub.access")
 
 
 class LoggedConnection(HttpConnection):
-    """A connection that tells what was asked of it, and how that ended."""
+    """A connection that logs its requests and their responses."""
 
     __slots__ = ("_began", "_proxies", "_request")
 
     def __init__(
-        self, handler: Handler, limits: HttpLimits, watcher: Watcher, proxies: TrustedProxies
+        self,
+        handler: Handler,
+        limits: HttpLimits,
+        watcher: ConnectionWatcher,
+        proxies: TrustedProxies,
     ) -> None:
         super().__init__(handler, limits, watcher)
         self._proxies = proxies
-        self._request: Request | None = None
+        self._request: ReceivedRequest | None = None
         self._began = 0.0
 
-    def _handle(self, request: Request) -> None:
+    def _handle(self, request: ReceivedRequest) -> None:
         self._request = request
         self._began = asyncio.get_running_loop().time()
         super()._handle(request)
@@ -42,7 +46,8 @@ class LoggedConnection(HttpConnection):
             super().refuse(error)
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
-        """To WebSocket or server-sent events: the request is answered, the connection stays."""
+        """Called for WebSocket and server-sent events: the request is answered, the connection
+        stays open."""
         self._log(200 if self._request is not None else 101, 0)
         super().hand_over(protocol)
 

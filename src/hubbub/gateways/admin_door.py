@@ -1,8 +1,7 @@
-"""The door to the admin API: bounds how many of its requests are under way, and for how long.
+"""Serves the admin API: limits the number and duration of its requests.
 
-A change is never cut in half: a request goes on when its client goes away. One that takes too long
-is cancelled.
-"""
+A change is never interrupted: a request continues when its client disconnects. One that takes too
+long is cancelled."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ import msgspec
 
 from hubbub.domain.errors import Internal, Overloaded, Timeout
 from hubbub.domain.shares import FairShare
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest
 from hubbub.tasks import TaskSet
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
@@ -34,7 +33,7 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Application(Protocol):
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: ReceivedRequest) -> Response:
         """Raises `HubbubError`."""
 
 
@@ -47,17 +46,17 @@ class AdminDoor:
         timeout_seconds: float = 30.0,
         max_under_way: int = MAX_UNDER_WAY,
     ) -> None:
-        """`make` is called at the first request: a hub that is never administered does not pay for
-        the application."""
+        """`make` is called at the first request, so that a hub without administration does not
+        create the application."""
         self._make = make
         self._application: Application | None = None
         self._timeout_seconds = timeout_seconds
         self._share = FairShare(max_under_way)
         self._under_way = TaskSet()
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
-        """Raises `Overloaded` rather than let requests pile up: those of one hub leave room for
-        others, and for those of no hub."""
+    def handle(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
+        """Raises `Overloaded` if too many requests are in progress; one hub's requests leave room
+        for others and for requests without a hub."""
         tenant = _tenant_of(request.url)
         if not self._share.may_take(tenant):
             raise Overloaded("too many requests of this kind are under way; try again in a second")
@@ -71,11 +70,11 @@ class AdminDoor:
         task.add_done_callback(lambda _: self._share.give_back(tenant))
 
     async def settle(self) -> None:
-        """Let what is under way come to its end."""
+        """Waits for requests in progress."""
         await self._under_way.settle_so_far(self._timeout_seconds)
 
     async def _respond(
-        self, application: Application, request: Request, exchange: Exchange
+        self, application: Application, request: ReceivedRequest, exchange: HttpExchange
     ) -> None:
         try:
             async with asyncio.timeout(self._timeout_seconds):

@@ -1,5 +1,5 @@
-"""What one HTTP client makes the hub hold: requests that were not read, the request under way, and
-answers that the client does not take."""
+"""The memory that one HTTP client uses: unread requests, the request in progress, and responses
+that the client has not read."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hubbub.domain.holdings import FREE_BYTES
 from hubbub.gateways.http_reader import RequestReader
 
 _UNREAD_BYTES = 64 * 1024
-"""Of requests that were not read yet: beyond it nothing more is taken from the socket."""
+"""Maximum size of unread requests; beyond it the socket is not read."""
 
 
 class Backlog:
-    """Bytes in and out of one connection, which is held back where they are too many."""
+    """Buffered bytes of one connection in both directions; stops reading if there are too many."""
 
     __slots__ = ("_offered_bytes", "_reader", "_transport", "at", "counted", "paused", "unread")
 
@@ -22,14 +22,14 @@ class Backlog:
         self._transport = transport
         self._reader = reader
         self.unread = b""
-        """What came in and was not read yet, from `at` on."""
+        """Received bytes that were not parsed, from `at` on."""
         self.at = 0
         self.paused = False
-        """Nothing is taken from the socket."""
+        """The socket is not read."""
         self.counted = False
-        """The last `count` was of bytes that count for the bound over all connections."""
+        """The last `count` included bytes that count for the limit over all connections."""
         self._offered_bytes = 0
-        """What waited for the client when its time to take it began."""
+        """Bytes that waited for the client when its time limit began."""
 
     @property
     def unread_bytes(self) -> int:
@@ -40,25 +40,25 @@ class Backlog:
         self.at = 0
 
     def take(self) -> bytes:
-        """What was not read; none of it waits any longer."""
+        """Removes and returns the unread bytes."""
         unread, self.unread = self.unread[self.at :], b""
         return unread
 
     def release(self) -> None:
-        """Nothing is held here any more."""
+        """Drops everything."""
         self.unread = b""
         self.counted = False
 
     def count(self) -> int:
-        """All bytes that are held."""
+        """The number of all buffered bytes."""
         size = self._reader.held_bytes + self._transport.get_write_buffer_size()
         size += self.unread_bytes
         self.counted = size > FREE_BYTES
         return size
 
     def regulate(self, wait: bool) -> None:
-        """Take from the socket only what may wait, and nothing where the connection has to
-        `wait`."""
+        """Reads from the socket only while there is room, and not at all while the connection has
+        to `wait`."""
         pause = wait or self.unread_bytes > _UNREAD_BYTES
         if pause is self.paused or self._transport.is_closing():
             return
@@ -69,11 +69,11 @@ class Backlog:
             self._transport.resume_reading()
 
     def offer(self) -> int:
-        """From now on the client is to take some of the answers that wait: so many bytes."""
+        """Starts the time limit in which the client must read some of these pending bytes."""
         self._offered_bytes = self._transport.get_write_buffer_size()
         return self._offered_bytes
 
     @property
     def shrinks(self) -> bool:
-        """The client has taken some of what was offered."""
+        """Whether the client has read some of the offered bytes."""
         return self._transport.get_write_buffer_size() < self._offered_bytes

@@ -1,9 +1,10 @@
-"""What the doors behind the listener share: a request with who made it, and what to say of a wrong
-path or method."""
+"""Shared by HTTP handlers: a request with its caller, its parameters, and errors for a wrong path
+or method."""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -11,15 +12,20 @@ from msgspec import UNSET, Meta, UnsetType
 from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
-from hubbub.gateways.http import Request, Target
+from hubbub.engine.node import Node
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest, Target
+from hubbub.protocols.websub import TopicForm
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 T = TypeVar("T")
+IdentifyCaller = Callable[[ReceivedRequest, Target, Hub, Node], Identity]
+"""Raises the errors of an invalid or missing token."""
 _TOKENS = ("token", "access_token")
-"""Parameters that every path takes."""
+"""Parameters accepted by every path."""
 _TRUE = frozenset(("1", "true", "yes", "on", ""))
 TOPIC_KEY_HEADER = "Hubbub-Topic-Key"
-"""In a header rather than in the URL, which ends up in logs."""
+"""Sent in a header, since URLs end up in logs."""
 _TOPIC_KEY = TOPIC_KEY_HEADER.lower().encode()
 _FALSE = frozenset(("0", "false", "no", "off"))
 
@@ -35,66 +41,92 @@ EventName = Annotated[
         extra_json_schema={"maxLength": 255, "pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"},
     ),
 ]
-"""`protocols.checks.check_event_name` says what is wrong with one."""
+"""Validated by `protocols.checks.check_event_name`."""
 
 
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The path takes no parameters."""
 
 
-class HubRequest:
-    """A request, and who made it in which hub."""
+class HubCall(msgspec.Struct, eq=False):
+    """A request and its caller in a hub."""
 
-    __slots__ = ("_target", "hub", "identity", "request")
+    hub: Hub
+    identity: Identity
+    request: ReceivedRequest
+    target: Target
 
-    def __init__(self, hub: Hub, identity: Identity, request: Request, target: Target) -> None:
-        self.hub = hub
-        self.identity = identity
-        self.request = request
-        self._target = target
 
-    @property
-    def parameters(self) -> tuple[tuple[str, str], ...]:
-        """All of the query, as it stands there."""
-        return self._target.query
+class Doors(Protocol):
+    """The objects that serve the hub's own paths, for their handlers."""
 
-    def expect(self, *methods: bytes) -> None:
-        """Raises `MethodNotAllowed`."""
-        if self.request.method not in methods:
-            raise wrong_method(self.request, *(method.decode() for method in methods))
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Returns the result of work that may take long; it is cancelled when the client
+        disconnects or the server stops. Raises `GoingAway`."""
 
-    def query(self, kind: type[Q]) -> Q:
-        """The parameters, of which there may be no others: a name that is misspelt must not pass
-        for one that was left out. Raises `Malformed`."""
-        known = kind.__struct_encode_fields__
-        found: dict[str, str] = {}
-        for name, value in self._target.query:
-            if name in _TOKENS:
-                continue
-            if name not in known:
-                may = f"it takes {', '.join(known)}" if known else "it takes none"
-                raise Malformed(f"this path has no parameter {name[:40]!r}; {may}")
-            if name in found:
-                raise Malformed(f"the parameter {name!r} is there twice; give it once")
-            found[name] = value
-        try:
-            return msgspec.convert(found, kind, strict=False)
-        except msgspec.ValidationError as error:
-            raise Malformed(f"in the query: {str(error).replace('`$.', '`')}") from None
+    def links(
+        self,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
+        hub: Hub,
+        channel: str,
+        form: TopicForm = "messages",
+    ) -> str:
+        """The complete header line that identifies a channel as a WebSub topic."""
+
+
+class HubRequest(HubCall, Generic[Q], eq=False):
+    """A request to one of the hub's own paths, with its route; the body is `request.body`."""
+
+    exchange: HttpExchange
+    doors: Doors
+    path: Mapping[str, str]
+    """The decoded names in the path."""
+    query: Q
+
+
+def expect(request: ReceivedRequest, *methods: bytes) -> None:
+    """Raises `MethodNotAllowed`."""
+    if request.method not in methods:
+        right = [method.decode() for method in methods]
+        raise MethodNotAllowed(
+            f"{request.method.decode('latin-1')} is not for this path; use {' or '.join(right)}",
+            right,
+        )
+
+
+def read_query(target: Target, kind: type[Q]) -> Q:
+    """Decodes the parameters. Raises `Malformed`, also for unknown ones: a misspelt name must not
+    be ignored."""
+    known = kind.__struct_encode_fields__
+    found: dict[str, str] = {}
+    for name, value in target.query:
+        if name in _TOKENS:
+            continue
+        if name not in known:
+            may = f"it takes {', '.join(known)}" if known else "it takes none"
+            raise Malformed(f"this path has no parameter {name[:40]!r}; {may}")
+        if name in found:
+            raise Malformed(f"the parameter {name!r} is there twice; give it once")
+        found[name] = value
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"in the query: {str(error).replace('`$.', '`')}") from None
 
 
 def given(value: T | UnsetType) -> T | None:
-    """A parameter that may be left out. (As `None` it could be written as the text `null`.)"""
+    """An optional parameter. (A type with `None` would also accept the text `null`.)"""
     return None if value is UNSET else value
 
 
-def topic_key_of(request: Request) -> str | None:
+def topic_key_of(request: ReceivedRequest) -> str | None:
     """The key with which the caller publishes to a registered topic."""
     return request.header(_TOPIC_KEY)
 
 
 def flag(value: str | None, name: str) -> bool:
-    """A parameter that is on, off, or left out. Raises `Malformed`."""
+    """A boolean parameter; None if it is missing. Raises `Malformed`."""
     if value is None or value.lower() in _FALSE:
         return False
     if value.lower() in _TRUE:
@@ -102,12 +134,6 @@ def flag(value: str | None, name: str) -> bool:
     raise Malformed(f"{name}={value!r} is neither true nor false")
 
 
-def wrong_method(request: Request, *right: str) -> MethodNotAllowed:
-    return MethodNotAllowed(
-        f"{request.method.decode('latin-1')} is not for this path; use {' or '.join(right)}", right
-    )
-
-
-def no_path(request: Request) -> NotFound:
+def no_path(request: ReceivedRequest) -> NotFound:
     path = request.url.partition(b"?")[0].decode("latin-1")
     return NotFound(f"there is nothing at {path}; see docs/protocol.md for the paths")

@@ -1,12 +1,14 @@
-"""Encodings bound to a way of framing: what a group of connections shares."""
+"""Encoders: an encoding with a framing, shared by a group of connections."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import Protocol
 
 from hubbub.domain import notices
+from hubbub.domain.documents.steps import Steps
+from hubbub.domain.documents.text import JsonText
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.requests import Request
@@ -19,11 +21,15 @@ _FRAME_UNITS = 1000
 _FRAME_BYTES = 256 * 1024
 
 
-class Codec(Protocol):
+class WebSocketCodec(Protocol):
     """A WebSocket subprotocol."""
 
     subprotocol: str
     opcode: int
+
+    @property
+    def prepare(self) -> Callable[[JsonText], Steps[JsonText]] | None:
+        """See `ports.encoding.Encoder`."""
 
     @property
     def rid(self) -> int | None:
@@ -37,23 +43,24 @@ class Codec(Protocol):
 
 
 class WebSocketEncoder:
-    """A codec in WebSocket frames, compressed or not. Made by `encoder_for`, one per kind."""
+    """A codec in WebSocket frames, compressed or not. Created by `encoder_for`, one per kind."""
 
     in_order = False
 
-    def __init__(self, codec: Codec, deflate: Deflate | None) -> None:
+    def __init__(self, codec: WebSocketCodec, deflate: Deflate | None) -> None:
         self.codec = codec
         self.deflate = deflate
         self._encode_message = codec.encode_message
         self.encode = codec.encode
+        self.prepare = codec.prepare
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
         if previous is None:
             return self._encode_message(message)
-        return self.encode(notices.Delivery(message, previous_serial=previous))
+        return self.encode(notices.MessageDelivery(message, previous_serial=previous))
 
     def pack(self, units: Sequence[bytes]) -> bytes:
-        """Units go together into frames of a bounded size: receivers buffer whole frames."""
+        """Joins units into frames of limited size, since receivers buffer whole frames."""
         if len(units) == 1:
             return self._frame(units)
         frames: list[bytes] = []
@@ -76,7 +83,7 @@ class WebSocketEncoder:
 
 
 class HubiquitusEncoder(WebSocketEncoder):
-    """Events of Hubiquitus, one in a frame. Of one connection, whose events it counts."""
+    """Hubiquitus events, one per frame. Belongs to one connection, whose events it counts."""
 
     def pack(self, units: Sequence[bytes]) -> bytes:
         return b"".join(self._event(text) for unit in units for text in unit.split(b"\n") if text)
@@ -86,7 +93,7 @@ class HubiquitusEncoder(WebSocketEncoder):
 
 
 _LEAVE = b"\x01"
-"""The unit that ends a conversation of socket.io."""
+"""The unit that ends a socket.io connection."""
 
 
 class SocketIoEncoder(HubiquitusEncoder):
@@ -112,20 +119,21 @@ class SocketIoEncoder(HubiquitusEncoder):
         return frame(Opcode.TEXT, socket_io.write_event(text))
 
 
-def encoder_for(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
+def encoder_for(codec: WebSocketCodec, deflate: Deflate | None) -> WebSocketEncoder:
     if isinstance(codec, hubiquitus.HubiquitusCodec):
         return HubiquitusEncoder(codec, deflate)
     return _shared_encoder(codec, deflate)
 
 
 @cache
-def _shared_encoder(codec: Codec, deflate: Deflate | None) -> WebSocketEncoder:
+def _shared_encoder(codec: WebSocketCodec, deflate: Deflate | None) -> WebSocketEncoder:
     return WebSocketEncoder(codec, deflate)
 
 
 class SseEncoder:
-    """Server-sent events of one channel: every subscriber gets the same ids."""
+    """Server-sent events of one channel: all subscribers get the same ids."""
 
+    prepare = None
     in_order = False
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
@@ -134,7 +142,7 @@ class SseEncoder:
         moved = self._moved(message.channel, epoch, message.serial)
         if previous is None:
             return sse.encode_message(message, moved)
-        return sse.encode(notices.Delivery(message, previous_serial=previous), moved)
+        return sse.encode(notices.MessageDelivery(message, previous_serial=previous), moved)
 
     def encode(self, notice: Notice) -> bytes:
         if isinstance(notice, notices.Ping):
@@ -153,7 +161,7 @@ class SseEncoder:
 
 _UNKNOWN = sse.StreamPosition("", 0)
 _RECENT_CHANNELS = 12
-"""Of patterns, in an id: with the longest names these take 4.5 KB."""
+"""Channels of patterns in one id: with the longest names they take 4.5 KB."""
 _OVERLAP_MILLISECONDS = 5_000
 
 
@@ -192,14 +200,14 @@ class SseVectorEncoder(SseEncoder):
 
 
 class SsePatternEncoder(SseVectorEncoder):
-    """Server-sent events of patterns, which may match thousands of channels: an id names the
-    positions of those that spoke last, and for all others a time some seconds before the newest
-    message. So nothing is lost; of many channels that speak within those seconds, the client may
-    get messages again."""
+    """Server-sent events of patterns, which may match thousands of channels: an id contains the
+    positions of the most recent channels, and for all others a time a few seconds before the newest
+    message. So nothing is lost; if many channels publish within those seconds, messages may be
+    repeated."""
 
     def __init__(self, named: Collection[str], now: int) -> None:
-        """`named`: channels that the stream follows by name, whose positions are in every id;
-        `now`: in milliseconds since 1970."""
+        """`named`: channels followed by name, whose positions are in every id; `now`: in
+        milliseconds since 1970."""
         super().__init__()
         self._named = named
         self._newest = now + _OVERLAP_MILLISECONDS

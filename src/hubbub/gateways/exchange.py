@@ -1,4 +1,4 @@
-"""The answer to one HTTP request, as the doors give it."""
+"""The response to one HTTP request."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import msgspec
 
 from hubbub.domain.errors import HubbubError, Internal
+from hubbub.gateways.content_headers import own, passive
 from hubbub.gateways.http import (
     OK_JSON,
     TEXT_UTF8,
     WITHOUT_BODY,
-    Head,
+    RequestHead,
     error_body,
     error_headers,
     error_text,
@@ -26,40 +27,40 @@ logger = logging.getLogger(__name__)
 
 
 class Asking(Pausable, Protocol):
-    """The connection that a request came over."""
+    """The connection from which a request came."""
 
     transport: asyncio.Transport
     peer: str
 
     def finish(self, data: bytes, keep_alive: bool) -> None:
-        """An answer is complete: send it, then turn to the next request."""
+        """Sends a complete response, then reads the next request."""
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work for this connection, given up if the client goes away."""
+        """Starts work for this connection, cancelled when the client disconnects."""
 
     def complete(self, work: Coroutine[Any, Any, None]) -> None:
-        """The same, to its end."""
+        """Starts work for this connection that is not cancelled."""
 
     def flush(self) -> None:
-        """Write the answers that wait for the end of the turn."""
+        """Writes the responses that wait for the end of the turn."""
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
-        """From now on the transport belongs to another protocol."""
+        """Hands the transport to another protocol."""
 
 
-class Exchange(msgspec.Struct, eq=False):
-    """The answer to one request, to be given exactly once."""
+class HttpExchange(msgspec.Struct, eq=False):
+    """The response to one request, sent exactly once."""
 
     connection: Asking
-    _head: Head
+    _head: RequestHead
     _answered: bool = False
     extra_headers: bytes = b""
-    """Complete header lines that every answer gets (CORS)."""
+    """Complete header lines for every response (CORS)."""
     text_errors: bool = False
-    """Errors are said in plain text, for clients that may know nothing of JSON."""
+    """Errors are sent as plain text, for clients without JSON."""
 
     def answer_json(self, body: bytes) -> None:
-        """The common case, kept cheap."""
+        """The most frequent case, optimised."""
         if self.extra_headers or not self._head.plain:
             self.answer(200, body)
         elif not self._answered:
@@ -69,7 +70,15 @@ class Exchange(msgspec.Struct, eq=False):
     def answer(
         self, status: int, body: bytes, content_type: str = "application/json", headers: str = ""
     ) -> None:
-        head = response_head(status, content_type, len(body), headers, self._head.keep_alive)
+        """A tenant may have determined the body and its type: see `content_headers`."""
+        self._answer(status, body, passive(content_type), headers)
+
+    def answer_own(self, status: int, body: bytes, content_type: str, headers: str = "") -> None:
+        """Sends a page or file of the hub itself, which browsers may execute."""
+        self._answer(status, body, own(content_type), headers)
+
+    def _answer(self, status: int, body: bytes, content: str, headers: str) -> None:
+        head = response_head(status, content, len(body), headers, self._head.keep_alive)
         if self._head.method == b"HEAD" or status in WITHOUT_BODY:
             body = b""
         self._finish(head.encode("latin-1") + self.extra_headers + b"\r\n" + body)
@@ -83,17 +92,16 @@ class Exchange(msgspec.Struct, eq=False):
             self.answer(error.http_status, error_body(error), headers=headers)
 
     def run(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """Answer later; whatever happens, the client gets an answer. The work either gives it or
-        comes to its JSON. It is given up if the client goes away."""
+        """Responds later. The work either responds itself or returns the JSON; errors become
+        responses. It is cancelled when the client disconnects."""
         self.connection.spawn(self.guard(work))
 
     def complete(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """The same for work that changes something, which a client that goes away must not cut in
-        half."""
+        """Like `run`, for work that changes something and is not cancelled."""
         self.connection.complete(self.guard(work))
 
     async def guard(self, work: Coroutine[Any, Any, bytes | None]) -> None:
-        """The work, whose errors are answered. Who runs it decides when it is given up."""
+        """Wraps work so that its errors become responses. The caller decides about cancellation."""
         try:
             said = await work
             if said is not None:

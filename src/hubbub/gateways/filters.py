@@ -1,5 +1,4 @@
-"""Filters in the query of a URL: `filter=` with a definition as JSON, `where=` with a condition as
-text."""
+"""Filters in a URL's query: `filter=` with a JSON definition, `where=` with a condition as text."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 def filters_of(target: Target) -> Filters:
-    """All that the query names, each of which must pass. Raises `InvalidFilter`,
+    """The filters in the query; messages must pass all of them. Raises `InvalidFilter`,
     `IncompleteFilter`, `InvalidName` and `TooManyFilters`."""
     filters = NO_FILTERS
     for text in target.all("filter"):

@@ -1,29 +1,29 @@
-"""The WebSocket handshake: what a client must say, and what is agreed with it."""
+"""The WebSocket handshake: validates the request and negotiates the subprotocol."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-import secrets
 from collections.abc import Sequence
 
 from hubbub.domain.errors import BadRequest, UpgradeRequired
 from hubbub.gateways.credentials import TOKEN_SUBPROTOCOL, offered_subprotocols
-from hubbub.gateways.encoders import Codec
-from hubbub.gateways.http import Request
+from hubbub.gateways.encoders import WebSocketCodec
+from hubbub.gateways.http import ReceivedRequest
+from hubbub.ports import randomness
 from hubbub.protocols.hubiquitus.codec import SUBPROTOCOL, HubiquitusCodec
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.protocols.websocket import accept_key
 
-_CODECS: dict[str, Codec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
+_CODECS: dict[str, WebSocketCodec] = {codec.subprotocol: codec for codec in (JSON_V1, PROTOBUF_V1)}
 
 FIRST_RID = 1_000_000
-"""Below it is the number that the first event to a client of Hubiquitus has."""
+"""The first event to a Hubiquitus client has the next higher number."""
 
 
-def checked_key(request: Request) -> str:
-    """The handshake's key, if the handshake is right. Raises `BadRequest`."""
+def checked_key(request: ReceivedRequest) -> str:
+    """The key of a valid handshake. Raises `BadRequest`."""
     if request.method != b"GET":
         raise BadRequest("a WebSocket handshake is a GET request")
     if (request.header(b"upgrade") or "").lower() != "websocket":
@@ -40,12 +40,12 @@ def checked_key(request: Request) -> str:
     return key
 
 
-def negotiate_codec(request: Request, hub: str) -> Codec:
-    """The first offered subprotocol that is spoken here; JSON where none was offered."""
+def negotiate_codec(request: ReceivedRequest, hub: str) -> WebSocketCodec:
+    """The first offered subprotocol that is supported; JSON if none was offered."""
     offered = offered_subprotocols(request)
     for name in offered:
         if name == SUBPROTOCOL:
-            return HubiquitusCodec(hub, secrets.randbelow(FIRST_RID))
+            return HubiquitusCodec(hub, randomness.token_below(FIRST_RID))
         if name in _CODECS:
             return _CODECS[name]
     if offered:
@@ -53,7 +53,7 @@ def negotiate_codec(request: Request, hub: str) -> Codec:
     return JSON_V1
 
 
-def negotiate_plain_codec(request: Request) -> Codec:
+def negotiate_plain_codec(request: ReceivedRequest) -> WebSocketCodec:
     """The same without Hubiquitus, whose addresses name a hub."""
     offered = offered_subprotocols(request)
     for name in offered:
@@ -72,14 +72,14 @@ def _none_spoken(offered: Sequence[str], spoken: Sequence[str]) -> BadRequest:
 
 
 def note_header(note: str | None) -> bytes:
-    """A header line with a remark for people; empty where there is none."""
+    """A header line with a note for people; empty if there is none."""
     return f"Hubbub-Note: {note}\r\n".encode() if note is not None else b""
 
 
 def switching(
     key: str, subprotocol: str | None, extension: str | None, headers: bytes = b""
 ) -> bytes:
-    """`headers`: complete lines."""
+    """`headers` are complete lines."""
     lines = [
         "HTTP/1.1 101 Switching Protocols",
         "Upgrade: websocket",

@@ -1,4 +1,4 @@
-"""HTTP requests and their answers, as the doors behind the listener see them."""
+"""HTTP requests and responses as values."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hubbub.domain.errors import (
     UnsupportedMediaType,
     UpgradeRequired,
 )
+from hubbub.gateways.content_headers import passive
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +50,10 @@ _REASONS = {
 }
 WITHOUT_BODY = (204, 304)
 TEXT_UTF8 = "text/plain; charset=utf-8"
-OK_JSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "
+OK_JSON = f"HTTP/1.1 200 OK\r\n{passive('application/json')}Content-Length: ".encode()
 _BAD_PERCENT = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 _KNOWN_TARGET_BYTES = 1024
-"""Longer targets are parsed each time: remembering them could take a lot of memory."""
+"""Longer targets are parsed each time: caching them could use much memory."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -69,7 +70,8 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse_target(url: bytes) -> Target:
-    """Split before decoding, so that an encoded `/` belongs to its segment. Raises `Malformed`."""
+    """Splits before decoding, so that an encoded `/` stays inside its segment. Raises
+    `Malformed`."""
     return _parse_known(url) if len(url) <= _KNOWN_TARGET_BYTES else _parse(url)
 
 
@@ -92,16 +94,16 @@ def _parse(url: bytes) -> Target:
 _parse_known = lru_cache(maxsize=4096)(_parse)
 
 
-class Prepared(msgspec.Struct, eq=False):
-    """What the head of a request asks for, as far as it follows from the head alone."""
+class PreparedRequest(msgspec.Struct, eq=False):
+    """The parts of a request that depend only on its head."""
 
     hub: str
 
 
-class Head:
-    """The head of a request. Header names are in lower case; of repeated ones the values are
-    joined. A client that stays sends the same head again and again: it is parsed once, and
-    whoever handles it may keep what follows from it in `memo`, and who sent it in `sender`."""
+class RequestHead:
+    """The head of a request. Header names are in lower case; values of repeated headers are joined.
+    Clients send the same head repeatedly: it is parsed once, and handlers may cache what depends on
+    it in `memo`, and the caller in `sender`."""
 
     __slots__ = (
         "headers",
@@ -124,23 +126,23 @@ class Head:
         self.headers = headers
         self.keep_alive = keep_alive
         self.plain = keep_alive and method != b"HEAD"
-        """The answer has a body, and the connection stays."""
+        """The response has a body, and the connection stays open."""
         self.length = int(headers.get(b"content-length", b"0"))
-        self.memo: Prepared | None = None
+        self.memo: PreparedRequest | None = None
         self.sender: object = None
         self.raw = b""
-        """All of its bytes, if it is to be known again."""
+        """The bytes of the head, if it is to be recognised again."""
         self.size = 0
-        """Of the whole request, where the head is to be known again."""
+        """The size of the whole request, if the head is to be recognised again."""
 
 
-class Request(msgspec.Struct, eq=False):
-    """A whole request."""
+class ReceivedRequest(msgspec.Struct, eq=False):
+    """A complete request."""
 
-    head: Head
+    head: RequestHead
     body: bytes = b""
     address: str = ""
-    """Of the client, as far as the proxies in between are trusted."""
+    """The client's address, as far as the proxies in between are trusted."""
 
     @property
     def method(self) -> bytes:
@@ -165,14 +167,13 @@ class HttpLimits(msgspec.Struct, frozen=True):
     head_seconds: float = 10.0
     idle_seconds: float = 75.0
     send_seconds: float = 30.0
-    """In which a client has to take at least some of the answers that wait for it."""
+    """Time limit within which a client must read some of its pending responses."""
 
 
-def response_head(
-    status: int, content_type: str, length: int, headers: str, keep_alive: bool
-) -> str:
+def response_head(status: int, content: str, length: int, headers: str, keep_alive: bool) -> str:
+    """`content` are the lines of `content_headers`."""
     close = "" if keep_alive else "Connection: close\r\n"
-    content = f"Content-Type: {content_type}\r\nContent-Length: {length}\r\n"
+    content = f"{content}Content-Length: {length}\r\n"
     if status in WITHOUT_BODY:
         content = ""
     return f"HTTP/1.1 {status} {_REASONS.get(status, 'Unknown')}\r\n{content}{headers}{close}"
@@ -194,7 +195,7 @@ def error_headers(error: HubbubError) -> str:
 
 
 def error_text(error: HubbubError) -> bytes:
-    """The code in words, and the message."""
+    """The error code in words, and the message."""
     return f"{error.code.replace('_', ' ')}: {error.message}\n".encode(errors="replace")
 
 
@@ -203,7 +204,7 @@ def error_body(error: HubbubError) -> bytes:
 
 
 def error_shape(error: HubbubError) -> dict[str, object]:
-    """An error as JSON has it: `retryAfter` is in seconds, where they are known."""
+    """An error as JSON; `retryAfter` is in seconds, if known."""
     shape: dict[str, object] = {"code": error.code, "message": error.message, "retry": error.retry}
     if error.retry_after is not None:
         shape["retryAfter"] = round(error.retry_after, 3)

@@ -1,10 +1,9 @@
-"""HTTP/1.1 connections: requests are read and answered one after the other, and everything that
-waits has a bound.
+"""HTTP/1.1 connections: requests are handled one after another, with a limit on everything that
+waits.
 
-A request is read when the one before it has been answered, the client has taken the answers so far,
-and it is the connection's turn. Until then its bytes wait, up to a bound beyond which nothing more
-is taken from the socket.
-"""
+A request is read when the previous one has been answered, the client has read the responses so far,
+and it is the connection's turn. Until then its bytes wait, up to a limit at which the socket is no
+longer read."""
 
 from __future__ import annotations
 
@@ -16,64 +15,71 @@ from typing import Any, Protocol, cast
 from hubbub.domain.errors import HubbubError, Internal, Overloaded, RequestTimeout
 from hubbub.domain.holdings import FREE_BYTES
 from hubbub.gateways.backlog import Backlog
-from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.content_headers import passive
+from hubbub.gateways.exchange import HttpExchange
 from hubbub.gateways.http import (
-    Head,
     HttpLimits,
-    Request,
+    ReceivedRequest,
+    RequestHead,
     error_body,
     error_headers,
     response_head,
 )
 from hubbub.gateways.http_reader import RequestReader, Upgrade
-from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, Address, Turns, Usage
+from hubbub.gateways.turns import (
+    LONG_COST,
+    SLICE_BYTES,
+    SLICE_REQUESTS,
+    AddressUsage,
+    ClientAddress,
+    Turns,
+)
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
 _NEVER = float("inf")
 _LARGE_ANSWER_BYTES = 4096
-"""Larger answers are written at once, so that a client that takes none of them is noticed."""
+"""Larger responses are written at once, so that a client that does not read is noticed."""
 
 # What keeps the next request from being read.
 _BUSY = 1
-"""A request has not been answered."""
+"""A request is in progress."""
 _HELD = 2
-"""Somebody asked the connection to wait: channels that are behind."""
+"""The connection was asked to wait, because channels lag."""
 _STALLED = 4
-"""The client does not take its answers."""
+"""The client does not read its responses."""
 _CLOSED = 8
-"""Nothing is read any more: it is over, or the transport belongs to another protocol."""
+"""Reading has ended, or the transport belongs to another protocol."""
 
 
-class Watcher(Protocol):
-    """Looks after the connections of a listener."""
+class ConnectionWatcher(Protocol):
+    """Supervises the connections of a listener."""
 
     now: float
-    """The loop's time, to the second."""
+    """The event loop's time, in whole seconds."""
     turns: Turns
-    known_heads: dict[bytes, Head]
-    """Heads that were parsed before, by their very bytes. What their memos say holds only for
-    this listener, with its keys and limits."""
+    known_heads: dict[bytes, RequestHead]
+    """Parsed heads by their bytes. Their memos are valid only for this listener, with its keys and
+    limits."""
 
     under_way: TaskSet
-    """Work that goes on when the connection that it came from is gone."""
+    """Work that continues after its connection has closed."""
 
     def watch(self, connection: HttpConnection) -> None: ...
     def unwatch(self, connection: HttpConnection) -> None: ...
     def hold(self, connection: HttpConnection, size: int) -> None:
-        """That many bytes wait here because of the client. May call `give_up`, of any connection;
-        after `unwatch` none wait."""
+        """Reports the bytes buffered for a client. May call `give_up` of any connection."""
 
 
 class Handler(Protocol):
-    """What stands behind the connections."""
+    """The request handler behind the connections."""
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
-        """Answer now or later through the exchange. May raise `HubbubError`."""
+    def handle(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
+        """Responds now or later through the exchange. May raise `HubbubError`."""
 
-    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
-        """Take the connection over; `rest` came behind the head."""
+    def upgrade(self, request: ReceivedRequest, connection: HttpConnection, rest: bytes) -> None:
+        """Takes the connection over; `rest` followed the head."""
 
 
 class HttpConnection(asyncio.Protocol):
@@ -100,7 +106,7 @@ class HttpConnection(asyncio.Protocol):
         "usage",
     )
 
-    def __init__(self, handler: Handler, limits: HttpLimits, watcher: Watcher) -> None:
+    def __init__(self, handler: Handler, limits: HttpLimits, watcher: ConnectionWatcher) -> None:
         self._handler = handler
         self._limits = limits
         self._watcher = watcher
@@ -109,22 +115,22 @@ class HttpConnection(asyncio.Protocol):
         self._backlog: Backlog
         self.transport: asyncio.Transport
         self.peer = ""
-        """The address at the other end, be it a client's or a proxy's."""
-        self.address: Address
-        self.usage = Usage()
+        """The remote address, which may be a proxy's."""
+        self.address: ClientAddress
+        self.usage = AddressUsage()
         self.deadline = 0.0
         self._blocked = 0
         self._held = 0
-        """By how many it was asked to wait."""
+        """How many parties asked it to wait."""
         self._receiving = False
-        """A request has begun that is not complete."""
+        """A request is incomplete."""
         self._leaving = False
-        """The answer under way is the last one."""
+        """The response in progress is the last one."""
         self._queued = False
         self._task: asyncio.Task[None] | None = None
-        """The request under way, if it takes time."""
+        """The request in progress, if it needs a task."""
         self._answers: list[bytes] | None = None
-        """Answers of one slice, while it is being served."""
+        """Responses of the slice being served."""
 
     # -- from the transport ---------------------------------------------------------------------
 
@@ -144,6 +150,7 @@ class HttpConnection(asyncio.Protocol):
         self._watcher.unwatch(self)
         if self._task is not None:
             self._task.cancel()
+            self._task = None  # its error has this connection in its traceback
         self._reader.close()
 
     def data_received(self, data: bytes) -> None:
@@ -163,7 +170,7 @@ class HttpConnection(asyncio.Protocol):
             self._handle(request)
 
     def _keep(self, data: bytes) -> None:
-        """It is not the connection's turn."""
+        """Stores data until the connection's turn."""
         if self._blocked & _CLOSED:
             return
         self._backlog.add(data)
@@ -184,7 +191,7 @@ class HttpConnection(asyncio.Protocol):
             self._count(0)
 
     def _serve(self, data: bytes, start: int) -> None:
-        """Answer a slice of what came in; what is left waits."""
+        """Handles a slice of the received data; the rest waits."""
         reader, first, end = self._reader, start, len(data)
         left, last = SLICE_REQUESTS, start + SLICE_BYTES
         self._answers = []
@@ -212,7 +219,7 @@ class HttpConnection(asyncio.Protocol):
             self._regulate()
 
     def _await_more(self, reader: RequestReader) -> None:
-        """A request has begun and is not complete."""
+        """A request has begun and is incomplete."""
         if not self._receiving:
             self._receiving = True
             self._expect(self._limits.head_seconds)
@@ -223,22 +230,22 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def closed(self) -> bool:
-        """Nothing is read or answered any more."""
+        """Whether reading and responding have ended."""
         return bool(self._blocked & _CLOSED)
 
     def take_rest(self) -> bytes:
-        """What came in and was not read, for who takes the connection over."""
+        """The unread data, for the protocol that takes the connection over."""
         return self._backlog.take()
 
     def _go_on(self) -> None:
-        """Wait for a turn if there is something to do, and take in as much as may wait."""
+        """Queues the connection if there is work, and reads as much as may wait."""
         if self._backlog.unread and not self._blocked and not self._queued:
             self._queued = True
             self._turns.wait(self)
         self._regulate()
 
     def _regulate(self) -> None:
-        """Take from the socket only what may wait here."""
+        """Reads from the socket only while there is room."""
         backlog = self._backlog
         if backlog.unread_bytes > FREE_BYTES:
             self._count(backlog.unread_bytes)
@@ -246,15 +253,15 @@ class HttpConnection(asyncio.Protocol):
             backlog.regulate(self._blocked & (_HELD | _STALLED) != 0)
 
     def _count(self, size: int) -> None:
-        """What is held because of the client has changed, and is now `size` bytes or more. It is
-        counted where that is much, and where it was counted before."""
+        """The data buffered for the client changed and is now at least `size` bytes. Counted if it
+        is much, or was counted before."""
         if self._backlog.counted or size > FREE_BYTES:
             self._watcher.hold(self, self._backlog.count())
 
     def give_up(self) -> None:
-        """All connections together hold too much, and this one most. It learns why where the next
-        answer is the one to its request, and the client takes answers."""
-        logger.warning("ended a connection of %s: clients make the hub hold too much", self.peer)
+        """All connections together buffer too much, and this one most. The client gets an error if
+        the next response belongs to its request and it reads responses."""
+        logger.warning("closed a connection of %s: clients make the hub buffer too much", self.peer)
         if self._blocked & (_BUSY | _STALLED | _CLOSED):
             self._blocked |= _CLOSED
             self._backlog.take()
@@ -270,7 +277,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def headers(self) -> dict[bytes, bytes]:
-        """Of the request that is not complete."""
+        """The headers of the incomplete request."""
         return self._reader.headers
 
     def _expect(self, seconds: float) -> None:
@@ -278,11 +285,11 @@ class HttpConnection(asyncio.Protocol):
 
     # -- answering ------------------------------------------------------------------------------
 
-    def _handle(self, request: Request) -> None:
+    def _handle(self, request: ReceivedRequest) -> None:
         self._blocked |= _BUSY
         if self._receiving:
             self._received()
-        exchange = Exchange(self, request.head)
+        exchange = HttpExchange(self, request.head)
         try:
             self._handler.handle(request, exchange)
         except HubbubError as error:
@@ -294,12 +301,12 @@ class HttpConnection(asyncio.Protocol):
             self.deadline = _NEVER
 
     def _received(self) -> None:
-        """A request that came in pieces is complete."""
+        """A request that arrived in several pieces is complete."""
         self._receiving = False
         self._count(0)
 
     def finish(self, data: bytes, keep_alive: bool) -> None:
-        """An answer is complete: send it, then turn to the next request."""
+        """Sends a complete response, then reads the next request."""
         self._blocked &= ~_BUSY
         if self._blocked & _CLOSED:
             return
@@ -315,7 +322,7 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def _write(self, data: bytes) -> None:
-        """Write at once, or with the other answers of the slice."""
+        """Writes at once, or together with the other responses of the slice."""
         if self._answers is None:
             self.transport.write(data)
         else:
@@ -329,7 +336,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.write(answers[0] if len(answers) == 1 else b"".join(answers))
 
     def pause_writing(self) -> None:
-        """The client does not take its answers: it gets no more of them until it does."""
+        """The client does not read its responses: no more are written until it does."""
         self._blocked |= _STALLED
         self._await_client()
         self._regulate()
@@ -345,16 +352,16 @@ class HttpConnection(asyncio.Protocol):
         self._go_on()
 
     def _await_client(self) -> None:
-        """From now on it has to take some of what waits for it, within a time limit."""
+        """Starts a time limit in which the client must read some of the pending data."""
         self._expect(self._limits.send_seconds)
         self._count(self._backlog.offer())
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Work for this connection, given up if the client goes away."""
+        """Starts work for this connection, cancelled when the client disconnects."""
         self._task = asyncio.get_running_loop().create_task(work)
 
     def complete(self, work: Coroutine[Any, Any, None]) -> None:
-        """The same, to its end."""
+        """Starts work for this connection that is not cancelled."""
         self._watcher.under_way.start(work)
 
     def pause_reading(self) -> None:
@@ -369,20 +376,21 @@ class HttpConnection(asyncio.Protocol):
             self._go_on()
 
     def refuse(self, error: HubbubError) -> None:
-        """What came in cannot be trusted any more: answer and close. Where a request before it took
-        the connection, it is not this one's any more to answer on."""
+        """The received data is invalid: responds and closes. Does nothing if an earlier request
+        handed the connection over."""
         if self._blocked & _CLOSED:
             return
         body = error_body(error)
         headers = error_headers(error)
-        head = response_head(error.http_status, "application/json", len(body), headers, False)
+        content = passive("application/json")
+        head = response_head(error.http_status, content, len(body), headers, False)
         if self._reader.method == b"HEAD":
             body = b""
         self._write(head.encode() + b"\r\n" + body)
         self._close()
 
     def _close(self) -> None:
-        """Nothing is read any more; the client has some time to take what was said."""
+        """Stops reading; the client has some time to read the last response."""
         self._blocked |= _CLOSED
         self._backlog.take()
         self._reader.drop()
@@ -400,7 +408,7 @@ class HttpConnection(asyncio.Protocol):
             self.transport.abort()
 
     def leave(self) -> None:
-        """No more requests; one that is being handled still gets its answer."""
+        """Accepts no more requests; one in progress is still answered."""
         if self._blocked & _BUSY:
             self._leaving = True
         elif self._receiving:
@@ -417,7 +425,7 @@ class HttpConnection(asyncio.Protocol):
 
     # -- leaving HTTP ---------------------------------------------------------------------------
 
-    def _upgrade(self, request: Request, rest: bytes) -> None:
+    def _upgrade(self, request: ReceivedRequest, rest: bytes) -> None:
         self._receiving = False
         self.deadline = _NEVER
         self.flush()
@@ -427,7 +435,7 @@ class HttpConnection(asyncio.Protocol):
             self.refuse(error)
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
-        """From now on the transport belongs to another protocol."""
+        """Hands the transport to another protocol."""
         self._turns.charge(self, LONG_COST, 0)
         self._blocked &= ~(_HELD | _STALLED)
         self._backlog.release()

@@ -1,16 +1,15 @@
-"""Reads the requests of one HTTP connection from its bytes, one after the other.
+"""Reads the requests of one HTTP connection from its bytes, one after another.
 
-httptools does the parsing. It is given pieces in which at most one request ends, so that the caller
-decides when the next request is read. A head that came before, with the very same bytes, is not
-parsed again. Small pieces of a head that has not ended are gathered and parsed together.
-"""
+Parsing is done by httptools. It receives pieces in which at most one request ends, so that the
+caller decides when the next request is read. A head with the same bytes as an earlier one is not
+parsed again. Small pieces of an incomplete head are gathered and parsed together."""
 
 from __future__ import annotations
 
 import httptools
 
 from hubbub.domain.errors import BadRequest, HeadTooLarge, HubbubError, Malformed, TooLarge
-from hubbub.gateways.http import Head, HttpLimits, Request
+from hubbub.gateways.http import HttpLimits, ReceivedRequest, RequestHead
 
 _KNOWN_HEADS = 2048
 _KNOWN_HEAD_BYTES = 4096
@@ -18,21 +17,21 @@ _END = b"\r\n\r\n"
 """Ends every head and every chunked body."""
 _BETWEEN_BYTES = len(": \r\n")
 _GATHERED_BYTES = 512
-"""Of a head that has not ended: more is parsed without waiting for its end."""
+"""Maximum size of a gathered incomplete head; a larger one is parsed before its end."""
 _CHUNKED_BYTES = 16 * 1024
-"""Given to the parser at once, since chunks may be as small as a byte."""
+"""Bytes passed to the parser at once, since chunks may be as small as a byte."""
 _ONCE = (b"host", b"authorization", b"content-type")
 
 
 class Upgrade(Exception):
-    """The connection is to speak another protocol from `RequestReader.at` on."""
+    """The connection changes to another protocol from `RequestReader.at` on."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: ReceivedRequest) -> None:
         self.request = request
 
 
 class RequestReader:
-    """The state between pieces of one connection. After an error it must not be used again."""
+    """The parsing state of one connection. After an error it must not be used again."""
 
     __slots__ = (
         "_body",
@@ -58,34 +57,34 @@ class RequestReader:
         "wants_continue",
     )
 
-    def __init__(self, limits: HttpLimits, known_heads: dict[bytes, Head]) -> None:
+    def __init__(self, limits: HttpLimits, known_heads: dict[bytes, RequestHead]) -> None:
         """`known_heads` is shared by the connections of a listener."""
         self._limits = limits
         self._known = known_heads
         self._parser = httptools.HttpRequestParser(self)
-        self._last: Head | None = None
-        """The last head that was known before: most likely the next one is the same."""
-        self._request: Request | None = None
-        """The request that ended in the piece just parsed."""
+        self._last: RequestHead | None = None
+        """The last recognised head, which is likely to be the next one."""
+        self._request: ReceivedRequest | None = None
+        """The request that ended in the last parsed piece."""
         self._tail = b""
-        """The last bytes of a request that has not ended."""
+        """The last bytes of an incomplete request."""
         self.at = 0
-        """How far the last call of `read` came."""
+        """Where the last call of `read` stopped."""
         self.between = True
-        """No request has begun that is not complete."""
+        """No request is incomplete."""
         self._reset(b"")
 
     def _reset(self, raw: bytes) -> None:
         self._raw = raw
-        """All of the head, if it came in one piece; empty if it is not to be known again."""
+        """The whole head, if it arrived in one piece; empty if it is not to be recognised again."""
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
         self._head_bytes = 0
         self._head_done = False
         self._held_bytes = 0
-        """What came since the parser last gave anything out."""
+        """Bytes received since the parser last returned anything."""
         self._gathered = b""
-        """The last pieces of the head, which were not parsed yet."""
+        """Unparsed pieces of the head."""
         self._length = 0
         self._chunked = False
         self._body: bytes | bytearray = b""
@@ -96,7 +95,7 @@ class RequestReader:
 
     @property
     def method(self) -> bytes:
-        """Of the request under way; empty where it has not been read yet."""
+        """The method of the request in progress; empty if unknown."""
         return bytes(self._parser.get_method()) if self.url else b""
 
     @property
@@ -109,38 +108,38 @@ class RequestReader:
 
     @property
     def body_bytes(self) -> int:
-        """What is held of the body of the request under way."""
+        """Buffered bytes of the body in progress."""
         return self._body_bytes
 
     @property
     def held_bytes(self) -> int:
-        """What is held of the request under way, head and body."""
+        """Buffered bytes of the request in progress, head and body."""
         if self.between:
             return 0
         return self._head_bytes + self._held_bytes + len(self._gathered) + self._body_bytes
 
     def drop(self) -> None:
-        """Let go of the request under way, which is not going to be read to its end."""
+        """Drops the request in progress, which will not be read to its end."""
         self._reset(b"")
 
     def close(self) -> None:
-        """The parser and this reader hold each other: neither would be freed before the garbage
-        collector looks."""
+        """Breaks the reference cycle between parser and reader, which would live until a garbage
+        collection."""
         if hasattr(self, "_parser"):
             del self._parser
 
-    def read_alone(self, data: bytes) -> Request | None:
-        """The request, where the data is one whole request with a head that is known, and nothing
-        else; if not, nothing is read."""
+    def read_alone(self, data: bytes) -> ReceivedRequest | None:
+        """Returns the request if the data is exactly one request with a known head; otherwise reads
+        nothing."""
         head = self._last
         if head is None or not self.between or not data.startswith(head.raw):
             return None
-        return Request(head, data[len(head.raw) :]) if len(data) == head.size else None
+        return ReceivedRequest(head, data[len(head.raw) :]) if len(data) == head.size else None
 
     def gather(self, data: bytes) -> bool:
-        """Keep a small piece of a head that does not end in it; if not, nothing is read. So a head
-        that comes a few bytes at a time costs little more than its bytes; what is wrong with it is
-        found when it ends, when more of it comes, or by `parse_gathered`."""
+        """Stores a small piece of a head that does not end in it; returns False, without reading,
+        for other data. So a head that arrives a few bytes at a time costs little; errors in it are
+        found at its end, or by `parse_gathered`."""
         gathered = self._gathered + data
         if self.between or self._head_done or len(gathered) > _GATHERED_BYTES:
             return False
@@ -150,14 +149,15 @@ class RequestReader:
         return True
 
     def parse_gathered(self) -> None:
-        """Raises `HubbubError` for what is no request. No head ends in what was gathered."""
+        """Raises `HubbubError` for an invalid request. The gathered data contains no end of a
+        head."""
         gathered, self._gathered = self._gathered, b""
         if gathered:
             self._parse(gathered, 0)
 
-    def read(self, data: bytes, start: int) -> Request | None:
-        """Read on from `start`, at most one request; `at` says how far. None: it has not ended
-        yet. Raises `HubbubError` for what is no request, and `Upgrade`."""
+    def read(self, data: bytes, start: int) -> ReceivedRequest | None:
+        """Reads at most one request from `start` on; `at` says where it stopped. None: the request
+        is incomplete. Raises `HubbubError` for an invalid request, and `Upgrade`."""
         if self._gathered:
             self.parse_gathered()
         if self.between:
@@ -168,10 +168,10 @@ class RequestReader:
                 end = start + head.size
                 if end <= len(data):
                     self.at = end
-                    return Request(head, data[start + len(head.raw) : end])
+                    return ReceivedRequest(head, data[start + len(head.raw) : end])
         return self._parse(data, start)
 
-    def _find_known(self, data: bytes, start: int) -> Head | None:
+    def _find_known(self, data: bytes, start: int) -> RequestHead | None:
         end = data.find(_END, start, start + _KNOWN_HEAD_BYTES)
         if end < 0:
             return None
@@ -180,7 +180,7 @@ class RequestReader:
 
     # -- the parser -----------------------------------------------------------------------------
 
-    def _parse(self, data: bytes, start: int) -> Request | None:
+    def _parse(self, data: bytes, start: int) -> ReceivedRequest | None:
         self.at = end = self._piece_end(data, start)
         piece = data[start:end]
         self._request = None
@@ -262,6 +262,8 @@ class RequestReader:
         self._held_bytes = 0
         headers = self._headers
         version = self._parser.get_http_version()
+        if version not in ("1.0", "1.1"):
+            raise BadRequest(f"HTTP/{version} is not served here; use HTTP/1.1")
         coding = headers.get(b"transfer-encoding")
         if coding is not None:
             if b"content-length" in headers:
@@ -299,14 +301,14 @@ class RequestReader:
             return
         self.between = True
         keep_alive = bool(parser.should_keep_alive()) and parser.get_http_version() == "1.1"
-        head = Head(parser.get_method(), self._url, self._headers, keep_alive)
+        head = RequestHead(parser.get_method(), self._url, self._headers, keep_alive)
         self._remember(head)
-        self._request = Request(head, bytes(self._body))
+        self._request = ReceivedRequest(head, bytes(self._body))
         self._body = b""
         self._body_bytes = 0
 
-    def _remember(self, head: Head) -> None:
-        """The next time that these bytes come as a head, the parser is not asked."""
+    def _remember(self, head: RequestHead) -> None:
+        """Stores the head, so that the same bytes need no parsing again."""
         if (
             not self._raw
             or not head.keep_alive
@@ -323,17 +325,17 @@ class RequestReader:
 
     # -- leaving HTTP ---------------------------------------------------------------------------
 
-    def _upgrade(self) -> Request | None:
+    def _upgrade(self) -> ReceivedRequest | None:
         """Raises `Upgrade`, or `BadRequest`."""
         if self._headers.get(b"upgrade", b"websocket").lower() != b"websocket":
             return self._ignore_upgrade()
         if self._parser.get_http_version() != "1.1":
             raise BadRequest("a WebSocket handshake needs HTTP/1.1")
-        head = Head(self._parser.get_method(), self._url, self._headers, keep_alive=False)
-        raise Upgrade(Request(head))
+        head = RequestHead(self._parser.get_method(), self._url, self._headers, keep_alive=False)
+        raise Upgrade(ReceivedRequest(head))
 
-    def _ignore_upgrade(self) -> Request | None:
-        """A client that would rather speak something else (HTTP/2) is served as it is."""
+    def _ignore_upgrade(self) -> ReceivedRequest | None:
+        """A client that prefers another protocol (HTTP/2) is served with HTTP/1.1."""
         del self._headers[b"upgrade"]
         version = self._parser.get_http_version()
         lines = [b"%b %b HTTP/%b" % (self._parser.get_method(), self._url, version.encode())]

@@ -1,14 +1,14 @@
 """The listener: one port for WebSocket, server-sent events and HTTP.
 
-It decides who is let in at all (admission, origin), finds the right door by the path, and looks
-after connections that take too long.
-"""
+It applies admission limits and origin checks, dispatches requests by path, and ends connections
+that exceed their deadlines."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from hubbub.domain.envelope_headers import FIELDS, PUSH_HEADER, SECURITY_HEADER
@@ -30,13 +30,15 @@ from hubbub.engine.node import Node
 from hubbub.gateways.access_log import LoggedConnection
 from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.calls import TOPIC_KEY_HEADER, no_path
+from hubbub.gateways.content_headers import SPELT_HEADER
 from hubbub.gateways.credentials import token_of
 from hubbub.gateways.dashboard import door as dashboard
 from hubbub.gateways.dashboard.door import DashboardDoor
-from hubbub.gateways.exchange import Asking, Exchange
+from hubbub.gateways.dashboard.origin import SEGMENT, DashboardPlace
+from hubbub.gateways.exchange import Asking, HttpExchange
 from hubbub.gateways.handshake import checked_key
-from hubbub.gateways.http import Head, HttpLimits, Request, Target, parse_target
-from hubbub.gateways.http_connection import HttpConnection
+from hubbub.gateways.http import HttpLimits, ReceivedRequest, RequestHead, Target, parse_target
+from hubbub.gateways.http_connection import Handler, HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor
 from hubbub.gateways.origins import is_loopback, origin_allowed
@@ -51,19 +53,16 @@ from hubbub.gateways.web_doors import WebDoors
 from hubbub.protocols.websub import TopicForm
 from hubbub.tasks import TaskSet
 
-_API = frozenset(
-    ("channels", "comm", "commands", "messages", "rpc", "streams", "subscriptions", "topics")
-)
 _OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, PUSH_HEADER, *FIELDS.values())
 
 
-class Page(Protocol):
-    """A page of the server's own (health, metrics …)."""
+class ServerPage(Protocol):
+    """A page of the server itself (health, metrics …)."""
 
     def __call__(
-        self, request: Request, /
+        self, request: ReceivedRequest, /
     ) -> tuple[int, str, bytes] | Awaitable[tuple[int, str, bytes]]:
-        """Status, content type, body, now or later. Raises `HubbubError`."""
+        """Returns status, content type and body, or a coroutine. Raises `HubbubError`."""
 
 
 class Listener:
@@ -74,7 +73,7 @@ class Listener:
         node: Node,
         settings: ListenerSettings,
         connection: ConnectionSettings,
-        pages: dict[str, Page],
+        pages: dict[str, ServerPage],
         admin: AdminDoor | None = None,
         *,
         static: Mapping[str, StaticFile] | None = None,
@@ -125,9 +124,10 @@ class Listener:
             self._check_origin,
         )
         self.now = 0.0
-        self.known_heads: dict[bytes, Head] = {}
+        self.known_heads: dict[bytes, RequestHead] = {}
         self.under_way = TaskSet()
         self._proxies = TrustedProxies(settings.trusted_proxies)
+        self._place = DashboardPlace(settings.dashboard)
 
     async def start(
         self,
@@ -137,12 +137,27 @@ class Listener:
         tls: ssl.SSLContext | None = None,
         shared: bool = False,
     ) -> int:
-        """Listen; answers the port, which the system chooses where 0 was given. `shared`: other
-        processes listen there too."""
-        loop = asyncio.get_running_loop()
-        self.now = loop.time()
-        server = await loop.create_server(
-            self._connection,
+        """Listens, also at the dashboard's own port if there is one; returns the port, which the
+        system chooses for 0. `shared`: other processes listen on the same port."""
+        self.now = asyncio.get_running_loop().time()
+        own_port = self._settings.dashboard.port
+        if own_port is not None:
+            at_own_port = partial(self._connection, _DashboardPort(self))
+            await self._listen(at_own_port, host, own_port, backlog, tls, shared)
+        at_port = partial(self._connection, self)
+        return await self._listen(at_port, host, port, backlog, tls, shared)
+
+    async def _listen(
+        self,
+        make: Callable[[], HttpConnection],
+        host: str,
+        port: int,
+        backlog: int,
+        tls: ssl.SSLContext | None,
+        shared: bool,
+    ) -> int:
+        server = await asyncio.get_running_loop().create_server(
+            make,
             host,
             port,
             backlog=backlog,
@@ -155,7 +170,7 @@ class Listener:
         return int(server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Take no new connections; those that speak HTTP end with their answer."""
+        """Accepts no new connections; HTTP connections end after their response."""
         for server in self._servers:
             server.close()
         self._api.stop()
@@ -165,24 +180,24 @@ class Listener:
             connection.leave()
 
     async def close(self) -> None:
-        """End all connections, once their clients have had a moment to read what was said last and
-        requests under way one to be answered."""
+        """Ends all connections after a short time for clients to read the last data and for
+        requests in progress."""
         for connection in self._watched:
             self._lingering.add(connection.transport)
         await self._lingering.end()
 
     def sweep(self, now: float | None = None) -> None:
-        """Called every second: end connections that are past their deadline. `now` is a time of
-        the event loop, which is asked without it."""
+        """Called every second: ends connections that exceed their deadlines. `now` is in the event
+        loop's time, the default its current time."""
         self.now = asyncio.get_running_loop().time() if now is None else now
         for connection in [c for c in self._watched if c.deadline <= self.now]:
             connection.time_out()
         self.socket_io.sweep()
 
-    def _connection(self) -> HttpConnection:
+    def _connection(self, handler: Handler) -> HttpConnection:
         if self._access_log:
-            return LoggedConnection(self, self._http, self, self._proxies)
-        return HttpConnection(self, self._http, self)
+            return LoggedConnection(handler, self._http, self, self._proxies)
+        return HttpConnection(handler, self._http, self)
 
     def watch(self, connection: HttpConnection) -> None:
         self._watched.add(connection)
@@ -206,7 +221,7 @@ class Listener:
 
     # -- requests -------------------------------------------------------------------------------
 
-    def handle(self, request: Request, exchange: Exchange) -> None:
+    def handle(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
         connection = exchange.connection
         request.address = connection.peer
         if self._proxies.any:
@@ -217,17 +232,35 @@ class Listener:
         except KeysNeeded as needed:
             exchange.run(self._dispatch_later(request, exchange, needed))
 
-    async def _dispatch_later(
-        self, request: Request, exchange: Exchange, needed: KeysNeeded
-    ) -> None:
-        """The caller's token is of a foreign issuer, whose keys must be fetched first."""
-        await self._node.tokens.fetch_keys(needed)
-        self.handle(request, exchange)
+    def handle_at_dashboard(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
+        """Handles a request that arrived at the dashboard's own port."""
+        request.address = self._client_of(request, exchange.connection)[0]
+        try:
+            self._dispatch(request, exchange, at_dashboard=True)
+        except KeysNeeded as needed:
+            exchange.run(self._dispatch_later(request, exchange, needed, at_dashboard=True))
 
-    def _dispatch(self, request: Request, exchange: Exchange) -> None:
+    async def _dispatch_later(
+        self,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
+        needed: KeysNeeded,
+        at_dashboard: bool = False,
+    ) -> None:
+        """Fetches the keys of the token's foreign issuer first."""
+        await self._node.tokens.fetch_keys(needed)
+        if at_dashboard:
+            self.handle_at_dashboard(request, exchange)
+        else:
+            self.handle(request, exchange)
+
+    def _dispatch(
+        self, request: ReceivedRequest, exchange: HttpExchange, at_dashboard: bool = False
+    ) -> None:
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
+        self._place.check(request, segments, at_dashboard)
         in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
         if self._for_socket_io(segments):
             self.socket_io.handle(request, segments, exchange)
@@ -239,15 +272,20 @@ class Listener:
         origin = request.headers.get(b"origin")
         if origin is not None:
             hub_name = segments[2] if in_hub else None
+            if in_hub and segments[3:] == ("socket",):
+                # Browsers hide why they could not open a WebSocket; here a page reads it.
+                exchange.extra_headers = _readable_by(origin)
             exchange.extra_headers = self._check_origin(request, origin, hub_name)
             if request.method == b"OPTIONS":
                 self._answer_preflight(exchange)
                 return
-        if in_hub and segments[3] in _API:
+        if in_hub and segments[3] in self._api.words:
             self._api.handle(request, target, exchange)
         elif self._admin is not None and _for_administration(segments):
+            if segments[:2] == ("v1", "admin"):
+                dashboard.check_admin_page(request)
             self._admin.handle(request, exchange)
-        elif self._dashboard is not None and segments[:1] == (dashboard.SEGMENT,):
+        elif self._dashboard is not None and segments[:1] == (SEGMENT,):
             self._dashboard.handle(request, segments[1:], exchange)
         elif (place := self._web.find(segments)) is not None:
             self._web.handle(place, request, target, exchange, self._scheme(request, exchange))
@@ -258,22 +296,23 @@ class Listener:
         elif segments[3:] == ("events",):
             self._live.open_stream(request, target, exchange)
         elif segments[3:] == ("socket",):
+            self._live.check_admission(request.address)
             raise UpgradeRequired("connect here with WebSocket")
         else:
             raise no_path(request)
 
-    def _client_of(self, request: Request, connection: Asking) -> tuple[str, str]:
-        """Address and scheme of who asks."""
+    def _client_of(self, request: ReceivedRequest, connection: Asking) -> tuple[str, str]:
+        """The caller's address and scheme."""
         encrypted = connection.transport.get_extra_info("sslcontext") is not None
         return self._proxies.client_of(connection.peer, request.headers, encrypted)
 
-    def _scheme(self, request: Request, exchange: Exchange) -> str:
+    def _scheme(self, request: ReceivedRequest, exchange: HttpExchange) -> str:
         return self._client_of(request, exchange.connection)[1]
 
     def _links(
         self,
-        request: Request,
-        exchange: Exchange,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
         hub: Hub,
         channel: str,
         form: TopicForm = "messages",
@@ -281,7 +320,9 @@ class Listener:
         scheme = self._scheme(request, exchange)
         return self._web.links(request, exchange, scheme, hub, channel, form)
 
-    def _serve_page(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
+    def _serve_page(
+        self, request: ReceivedRequest, segments: Sequence[str], exchange: HttpExchange
+    ) -> None:
         page = self._pages.get("/" + "/".join(segments))
         if page is None:
             path = request.url.partition(b"?")[0].decode("latin-1")
@@ -291,18 +332,18 @@ class Listener:
         answer = page(request)
         if isinstance(answer, tuple):
             status, content_type, body = answer
-            exchange.answer(status, body, content_type)
+            exchange.answer_own(status, body, content_type)
         else:
             exchange.run(self._serve_later(answer, exchange))
 
     @staticmethod
-    async def _serve_later(page: Awaitable[tuple[int, str, bytes]], exchange: Exchange) -> None:
+    async def _serve_later(page: Awaitable[tuple[int, str, bytes]], exchange: HttpExchange) -> None:
         status, content_type, body = await page
-        exchange.answer(status, body, content_type)
+        exchange.answer_own(status, body, content_type)
 
     # -- origins --------------------------------------------------------------------------------
 
-    def _check_host(self, request: Request) -> None:
+    def _check_host(self, request: ReceivedRequest) -> None:
         """Raises `OriginRefused`."""
         if self._developer and not is_loopback(request.header(b"host")):
             raise OriginRefused(
@@ -310,17 +351,25 @@ class Listener:
                 "only localhost"
             )
 
-    def _check_origin(self, request: Request, origin: bytes, hub_name: str | None) -> bytes:
+    def _check_origin(self, request: ReceivedRequest, origin: bytes, hub_name: str | None) -> bytes:
         """The CORS headers for an allowed origin. Raises `OriginRefused`."""
         text = origin.decode("latin-1")
         if not origin_allowed(text, request.header(b"host"), self._origins_of(hub_name)):
+            self._note_refusal(text, hub_name)
             raise OriginRefused(
-                f"pages from {text!r} may not use this hub; add it to allowedOrigins"
+                f"pages from {text!r} may not use this server; add them to listener.allowedOrigins"
+                if hub_name is None
+                else f"pages from {text!r} may not use hub {hub_name!r}, or it does not exist: "
+                "check its name, or add the origin to its allowedOrigins"
             )
-        return (
-            b"Access-Control-Allow-Origin: %b\r\nVary: Origin\r\n"
-            b"Access-Control-Expose-Headers: Retry-After, ETag, Link\r\n" % origin
+        return _readable_by(origin) + (
+            b"Access-Control-Expose-Headers: Retry-After, ETag, Link, %b\r\n"
+            % SPELT_HEADER.encode()
         )
+
+    def _note_refusal(self, origin: str, hub_name: str | None) -> None:
+        exists = hub_name is not None and hub_name in self._node.directory.names()
+        self._node.refusals.origin(origin, hub_name, exists)
 
     def _origins_of(self, hub_name: str | None) -> Sequence[str]:
         if hub_name is not None:
@@ -333,7 +382,7 @@ class Listener:
         return self._settings.allowed_origins
 
     @staticmethod
-    def _answer_preflight(exchange: Exchange) -> None:
+    def _answer_preflight(exchange: HttpExchange) -> None:
         exchange.answer(
             204,
             b"",
@@ -347,15 +396,22 @@ class Listener:
 
     # -- connections that stay ------------------------------------------------------------------
 
-    def upgrade(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
+    def upgrade(
+        self,
+        request: ReceivedRequest,
+        connection: HttpConnection,
+        rest: bytes,
+        at_dashboard: bool = False,
+    ) -> None:
         request.address = self._client_of(request, connection)[0]
         self._check_host(request)
         target = parse_target(request.url)
         segments = target.segments
+        self._place.check(request, segments, at_dashboard, upgrade=True)
         if self._for_socket_io(segments):
             self.socket_io.connect(request, segments, connection, rest)
             return
-        if self._dashboard is not None and segments == (dashboard.SEGMENT, "socket"):
+        if self._dashboard is not None and segments == (SEGMENT, "socket"):
             checked_key(request)
             enter = self._dashboard.watching(request)
             self._live.open_board(request, connection, rest, enter)
@@ -370,7 +426,7 @@ class Listener:
         needed = None if echo else self._keys_needed(request, target)
         if needed is not None:
             connection.pause_reading()
-            connection.spawn(self._upgrade_later(request, connection, rest, needed))
+            connection.spawn(self._upgrade_later(request, connection, rest, needed, at_dashboard))
             return
         if echo:
             self._live.open_echo(request, connection, rest)
@@ -380,9 +436,8 @@ class Listener:
     def _for_socket_io(self, segments: Sequence[str]) -> bool:
         return self.socket_io.enabled and segments[:2] == PATH
 
-    def _keys_needed(self, request: Request, target: Target) -> KeysNeeded | None:
-        """What must be fetched before the handshake can go on. Everything else that speaks
-        against the client is said after it."""
+    def _keys_needed(self, request: ReceivedRequest, target: Target) -> KeysNeeded | None:
+        """The keys to fetch before the handshake; other errors are reported after it."""
         try:
             hub = self._node.hub(target.segments[2])
             if hub.configuration.settings.trusted_issuers:
@@ -396,15 +451,37 @@ class Listener:
         return None
 
     async def _upgrade_later(
-        self, request: Request, connection: HttpConnection, rest: bytes, needed: KeysNeeded
+        self,
+        request: ReceivedRequest,
+        connection: HttpConnection,
+        rest: bytes,
+        needed: KeysNeeded,
+        at_dashboard: bool,
     ) -> None:
         await self._node.tokens.fetch_keys(needed)
         rest += connection.take_rest()
         connection.resume_reading()
         try:
-            self.upgrade(request, connection, rest)
+            self.upgrade(request, connection, rest, at_dashboard)
         except HubbubError as error:
             connection.refuse(error)
+
+
+class _DashboardPort:
+    """The handler of connections to the dashboard's own port."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def handle(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
+        self._listener.handle_at_dashboard(request, exchange)
+
+    def upgrade(self, request: ReceivedRequest, connection: HttpConnection, rest: bytes) -> None:
+        self._listener.upgrade(request, connection, rest, at_dashboard=True)
+
+
+def _readable_by(origin: bytes) -> bytes:
+    return b"Access-Control-Allow-Origin: %b\r\nVary: Origin\r\n" % origin
 
 
 _ADMINISTERED = (
@@ -414,7 +491,7 @@ _ADMINISTERED = (
     ("push",),
     ("peer-subscriptions",),
 )
-"""What of a hub's own paths the table of routes serves, too."""
+"""The hub's own paths that the table of routes serves as well."""
 
 
 def _for_administration(segments: Sequence[str]) -> bool:
@@ -425,7 +502,7 @@ def _for_administration(segments: Sequence[str]) -> bool:
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext:
-    """TLS 1.2 and newer, with the system's good defaults."""
+    """TLS 1.2 and newer, with the system's defaults."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)

@@ -1,4 +1,4 @@
-"""Connections that stay: WebSocket and server-sent events, from admission to their session."""
+"""Long-lived connections: WebSocket and server-sent events, from admission to their session."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.patterns import is_pattern
 from hubbub.domain.permissions import Identity
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import flag
+from hubbub.gateways.content_headers import passive
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
-from hubbub.gateways.encoders import Codec, encoder_for
-from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.encoders import WebSocketCodec, encoder_for
+from hubbub.gateways.exchange import HttpExchange
 from hubbub.gateways.filters import filters_of
 from hubbub.gateways.handshake import (
     checked_key,
@@ -26,7 +27,7 @@ from hubbub.gateways.handshake import (
     note_header,
     switching,
 )
-from hubbub.gateways.http import Request, Target
+from hubbub.gateways.http import ReceivedRequest, Target
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.outlet import Lingering, Talk
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
@@ -43,11 +44,13 @@ from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.sse import retry
 from hubbub.protocols.websocket import Deflate, FrameReader
 
+_CROWDED_SECONDS = 2.0
+"""How long after a refused connection clients are told that the server is overloaded."""
 _ECHO_BYTES = 16 * 1024 * 1024
 _SSE_HEAD = (
-    b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
-    b"X-Accel-Buffering: no\r\nConnection: close\r\n"
-)
+    f"HTTP/1.1 200 OK\r\n{passive('text/event-stream')}Cache-Control: no-cache\r\n"
+    "X-Accel-Buffering: no\r\nConnection: close\r\n"
+).encode()
 
 
 class LiveDoor:
@@ -69,10 +72,11 @@ class LiveDoor:
         self._holdings = holdings
         self._lingering = lingering
         self._admission: TokenBucket | None = None
+        self._crowded_until = 0.0
 
     def admit(self, address: str) -> None:
-        """Under a storm of connections, take as many as can be served well and send the others
-        away for a moment. Raises `Overloaded`, `RateLimited`."""
+        """Limits the rate of new connections; the others must retry later. Raises `Overloaded`,
+        `RateLimited`."""
         self._node.throttle.connect(address)
         most = self._listener.max_connections
         if self._node.session_count >= most:
@@ -82,12 +86,22 @@ class LiveDoor:
             rate = self._listener.connections_per_second
             self._admission = TokenBucket(rate, rate, now)
         if not self._admission.take(1, now):
+            self._crowded_until = now + _CROWDED_SECONDS
+            raise Overloaded("too many connect at once; try again in a second")
+
+    def check_admission(self, address: str) -> None:
+        """Reports whether connections were refused recently, for clients whose WebSocket failed:
+        browsers hide the reason. Raises `Overloaded`, `RateLimited`."""
+        self._node.throttle.check_connect(address)
+        if self._node.session_count >= self._listener.max_connections:
+            raise Overloaded("all places are taken; try again later")
+        if self._node.clock.monotonic() < self._crowded_until:
             raise Overloaded("too many connect at once; try again in a second")
 
     def open_socket(
-        self, request: Request, target: Target, connection: HttpConnection, rest: bytes
+        self, request: ReceivedRequest, target: Target, connection: HttpConnection, rest: bytes
     ) -> None:
-        """Answer the handshake; `rest` came behind it."""
+        """Completes the handshake; `rest` followed it."""
         codec = negotiate_codec(request, target.segments[2])
         socket = self._shake_hands(request, connection, codec, self._note(target.segments[2]))
         self._begin(request, target, socket)
@@ -96,12 +110,12 @@ class LiveDoor:
 
     def open_board(
         self,
-        request: Request,
+        request: ReceivedRequest,
         connection: HttpConnection,
         rest: bytes,
         enter: Callable[[WebSocketConnection], Talk],
     ) -> None:
-        """The same for those who watch the hub, whose session `enter` makes."""
+        """The same for a dashboard, whose session is created by `enter`."""
         socket = self._shake_hands(request, connection, negotiate_plain_codec(request))
         try:
             socket.session = enter(socket)
@@ -111,7 +125,11 @@ class LiveDoor:
             socket.data_received(rest)
 
     def _shake_hands(
-        self, request: Request, connection: HttpConnection, codec: Codec, headers: bytes = b""
+        self,
+        request: ReceivedRequest,
+        connection: HttpConnection,
+        codec: WebSocketCodec,
+        headers: bytes = b"",
     ) -> WebSocketConnection:
         key = checked_key(request)
         self.admit(request.address)
@@ -130,8 +148,8 @@ class LiveDoor:
         connection.hand_over(socket)
         return socket
 
-    def open_echo(self, request: Request, connection: HttpConnection, rest: bytes) -> None:
-        """A socket that only says back what it hears, for conformance suites."""
+    def open_echo(self, request: ReceivedRequest, connection: HttpConnection, rest: bytes) -> None:
+        """A socket that echoes what it receives, for conformance suites."""
         key = checked_key(request)
         self.admit(request.address)
         deflate, extension = self._negotiate_deflate(request)
@@ -146,8 +164,9 @@ class LiveDoor:
         except HubbubError:
             return b""
 
-    def _begin(self, request: Request, target: Target, socket: WebSocketConnection) -> None:
-        """From here on the client can read why it is refused, which browsers hide otherwise."""
+    def _begin(self, request: ReceivedRequest, target: Target, socket: WebSocketConnection) -> None:
+        """After this, the client can read why it is refused; browsers hide errors of the
+        handshake."""
         try:
             hub = self._node.visit(target.segments[2])
             identity = identify(request, target, hub, self._node)
@@ -156,12 +175,12 @@ class LiveDoor:
         except HubbubError as error:
             socket.disconnect(error)
 
-    def _negotiate_deflate(self, request: Request) -> tuple[Deflate | None, str | None]:
+    def _negotiate_deflate(self, request: ReceivedRequest) -> tuple[Deflate | None, str | None]:
         offer = request.header(b"sec-websocket-extensions")
         agreed = Deflate.negotiate(offer) if offer and self._ws.compression else None
         return agreed if agreed is not None else (None, None)
 
-    def open_stream(self, request: Request, target: Target, exchange: Exchange) -> None:
+    def open_stream(self, request: ReceivedRequest, target: Target, exchange: HttpExchange) -> None:
         if request.method != b"GET":
             raise MethodNotAllowed("an event stream is opened with GET", ("GET",))
         channels = [*target.all("channel"), *target.all("pattern")]
@@ -194,17 +213,17 @@ class LiveDoor:
     async def _begin_matching(
         self, name: str, patterns: Sequence[str], open_now: Callable[[Hub], None]
     ) -> None:
-        """Of the patterns, the owners of channels know whether they match too many."""
+        """The owners of channels decide whether the patterns match too many."""
         await self._node.subscriptions.patterns.check_any(self._node.hub(name), patterns)
         open_now(self._node.visit(name))
 
     def _begin_stream(
         self,
-        request: Request,
+        request: ReceivedRequest,
         identity: Identity,
-        exchange: Exchange,
+        exchange: HttpExchange,
         channels: Sequence[str],
-        wanted: Sequence[ChannelRequest],
+        wanted: Sequence[SubscribeItem],
         filters: Filters,
         hub: Hub,
     ) -> None:

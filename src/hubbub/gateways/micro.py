@@ -1,8 +1,7 @@
-"""The conventions of NATS micro-services: who is there, what it offers, how it fares.
+"""The conventions of NATS micro-services: discovery, description and statistics.
 
-Tools such as `nats micro ls` ask on `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, for all services,
-for those of a name, or for one of them.
-"""
+Tools such as `nats micro ls` send requests to `$SRV.PING`, `$SRV.INFO` and `$SRV.STATS`, for all
+services, for those with a name, or for one instance."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-from hubbub.ports.broker import Asked, Broker, Reply
+from hubbub.ports.broker import Broker, BrokerReply, BrokerRequest
 from hubbub.ports.clock import Clock
 
 _PREFIX = "$SRV"
@@ -20,7 +19,7 @@ _TYPE = "io.nats.micro.v1.{}_response"
 
 
 class EndpointStats(msgspec.Struct):
-    """Of one endpoint since the start; times in nanoseconds."""
+    """Statistics of one endpoint since the start; times in nanoseconds."""
 
     name: str
     subject: str
@@ -41,7 +40,7 @@ class EndpointStats(msgspec.Struct):
 
 
 class MicroService:
-    """Answers for a service with these endpoints. `about` says what an endpoint does."""
+    """Responds for a service with these endpoints. `about` describes an endpoint."""
 
     def __init__(
         self,
@@ -61,12 +60,12 @@ class MicroService:
         self._clock = clock
 
     async def start(self, broker: Broker) -> None:
-        """Each instance answers: there is no group."""
+        """Every instance responds: there is no queue group."""
         name, instance = self._identity["name"], self._identity["id"]
         for verb, answer in (("PING", self._ping), ("INFO", self._info), ("STATS", self._stats)):
 
-            async def reply(_: Asked, answer: Any = answer) -> Reply:
-                return Reply(msgspec.json.encode(answer()))
+            async def reply(_: BrokerRequest, answer: Any = answer) -> BrokerReply:
+                return BrokerReply(msgspec.json.encode(answer()))
 
             for subject in (verb, f"{verb}.{name}", f"{verb}.{name}.{instance}"):
                 await broker.serve(f"{_PREFIX}.{subject}", "", reply)

@@ -1,12 +1,11 @@
-"""Writing to clients: straight to the socket while it takes what it gets, else through a bounded
-buffer of our own.
+"""Writes to clients: directly to the socket while it accepts data, otherwise through a bounded
+buffer.
 
 The event loop's transport costs about as much per write as the system call itself. So while a
-connection's transport has nothing to send, bytes go directly to the file descriptor. What the
-kernel does not take at once is given to the transport, and everything after it waits in the
-backlog until the transport is empty again. With TLS all bytes go through the transport, and wait in
-the backlog while the transport has much to send.
-"""
+connection's transport is empty, bytes go directly to the file descriptor. What the kernel does not
+accept goes to the transport, and later data waits in the backlog until the transport is empty
+again. With TLS all bytes go through the transport, and wait in the backlog while the transport has
+much to send."""
 
 from __future__ import annotations
 
@@ -24,26 +23,30 @@ from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
 
 LINGER_SECONDS = 2.0
-"""How long a connection that is being closed may take to read its last words."""
+"""How long a closing connection may take to read its last data."""
 
 _CHUNK_BYTES = 256 * 1024
 _ENCRYPTED_BYTES = 64 * 1024
-"""What the transport of a TLS connection takes before the backlog begins."""
+"""Data in the transport of a TLS connection beyond which the backlog is used."""
 
 
 class Talk(Protocol):
-    """What a connection needs of its session."""
+    """The part of a session that a connection uses."""
 
     clock: Clock
     last_seen: float
     reason: str | None
     busy: int
 
+    @property
+    def restorable(self) -> bool:
+        """The client holds a key that restores the session."""
+
     def hear(self) -> None:
         """A message came in."""
 
     def receive(self, received: Iterator[Request], most: int) -> int:
-        """Handle requests, at most so many; answers how many."""
+        """Handles at most this many requests; returns how many."""
 
     def disconnected(self, keep_state: bool = True) -> None:
         """The connection is gone, or about to be."""
@@ -56,8 +59,8 @@ class Talk(Protocol):
 
 
 class Lingering:
-    """Connections that are being closed: each has a moment in which its client reads the last bytes
-    and hangs up."""
+    """Closing connections: each has a moment for its client to read the last bytes and
+    disconnect."""
 
     def __init__(self) -> None:
         self._timers: dict[asyncio.Transport, asyncio.TimerHandle] = {}
@@ -77,15 +80,15 @@ class Lingering:
                 self._ended.set()
 
     async def end(self) -> None:
-        """Returns when all of them are gone; none takes longer than `LINGER_SECONDS`."""
+        """Returns when all of them are closed, at most after `LINGER_SECONDS`."""
         if self._timers:
             self._ended = asyncio.Event()
             await self._ended.wait()
 
 
 class Outlet(asyncio.Protocol):
-    """Base of the connections that stay open. `fd` is the socket while it may be written to
-    directly, and -1 while the transport is busy, encrypted or closing."""
+    """Base of long-lived connections. `fd` is the socket while it may be written to directly, and
+    -1 while the transport is busy, encrypted or closing."""
 
     __slots__ = (
         "_address",
@@ -133,8 +136,8 @@ class Outlet(asyncio.Protocol):
                 self.fd = -1
 
     def count_in(self, holdings: Holdings, lingering: Lingering, address: str) -> None:
-        """From now on what waits here counts for the bound over all connections, and `lingering`
-        sees to its end."""
+        """From now on its backlog counts for the limit over all connections, and `lingering` closes
+        it."""
         self._holdings = holdings
         self._lingering = lingering
         self._address = network_of(address)
@@ -157,7 +160,8 @@ class Outlet(asyncio.Protocol):
             self.block(data, sent)
 
     def block(self, data: bytes, sent: int) -> None:
-        """The kernel took only `sent` bytes: the transport brings the rest, the backlog waits."""
+        """The kernel accepted only `sent` bytes: the transport sends the rest, and the backlog
+        waits."""
         self.fd = -1
         self.transport.write(memoryview(data)[sent:])
         if not self.transport.get_write_buffer_size():
@@ -173,7 +177,7 @@ class Outlet(asyncio.Protocol):
         await asyncio.shield(self._drained)
 
     def pause_reading(self) -> None:
-        """Who only listens says nothing that could wait."""
+        """Does nothing: a one-way client sends nothing."""
 
     def resume_reading(self) -> None:
         pass
@@ -199,7 +203,7 @@ class Outlet(asyncio.Protocol):
             self._close_soon()
 
     def goodbye(self) -> bytes:
-        """The last bytes for a client that wanted to leave."""
+        """The last bytes for a client that closes the connection."""
         return b""
 
     def farewell(self, error: HubbubError) -> bytes:
@@ -224,7 +228,7 @@ class Outlet(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """All that waits here because of the client."""
+        """All bytes buffered for the client."""
         return self.buffered
 
     # -- the backlog ----------------------------------------------------------------------------
@@ -247,16 +251,16 @@ class Outlet(asyncio.Protocol):
             self._count()
 
     def _count(self) -> None:
-        """What waits here has changed."""
+        """The number of buffered bytes changed."""
         if self._holdings is not None and not self._closing:
             self._holdings.hold(self, self._address, self.held_bytes)
 
     def give_up(self) -> None:
-        """All connections together hold too much, and this one most."""
+        """All connections together buffer too much, and this one most."""
         self._cut_off("too much is waiting for all clients, and for its address most")
 
     def _cut_off(self, why: str) -> None:
-        """Too slow for too long. It learns why if it ever reads on."""
+        """Disconnects a slow client. It learns the reason if it continues to read."""
         if self.session is not None:
             self.session.cut_off(self.buffered)
         self.disconnect(SlowConsumer(f"the client reads too slowly: {why}"))
@@ -265,7 +269,7 @@ class Outlet(asyncio.Protocol):
         self._congested = True
 
     def resume_writing(self) -> None:
-        """The transport has room: go on with the backlog, and directly again after it."""
+        """The transport has room: sends the backlog, then writes directly again."""
         if self.transport.is_closing():
             return
         self._congested = False
@@ -305,11 +309,11 @@ class Outlet(asyncio.Protocol):
     # -- the end --------------------------------------------------------------------------------
 
     def _close_soon(self) -> None:
-        """Nothing more is said; the client has a moment to read what was."""
+        """Sends nothing more; the client has a moment to read the last data."""
         self._stop()
         if self.fd >= 0:
             self.fd = -1
-        self._end_session()
+        self._leave_session()
         self._release_drained()
         if not self.transport.is_closing():
             self.transport.resume_reading()  # to see that it hangs up
@@ -317,7 +321,7 @@ class Outlet(asyncio.Protocol):
                 self._lingering.add(self.transport)
 
     def _stop(self) -> None:
-        """Nothing more is sent, and what still waits has little time left."""
+        """Stops sending; pending data has little time left."""
         self._closing = True
         if self._holdings is not None:
             self._holdings.release(self)
@@ -327,6 +331,10 @@ class Outlet(asyncio.Protocol):
         self.fd = -1
         self._release_drained()
         self.transport.abort()
+        self._end_session()
+
+    def _leave_session(self) -> None:
+        """The connection is being closed."""
         self._end_session()
 
     def _end_session(self, keep_state: bool = True) -> None:
@@ -350,7 +358,7 @@ class Outlet(asyncio.Protocol):
 
 
 def transmit(connections: Sequence[Connection], data: bytes) -> None:
-    """Write the same bytes to many connections."""
+    """Writes the same bytes to many connections."""
     size = len(data)
     for connection in connections:
         fd = connection.fd

@@ -1,4 +1,4 @@
-"""Who really asks, when a proxy stands in between: believed only from proxies that are trusted."""
+"""The real client behind a proxy, as reported by trusted proxies only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SCHEMES = ("http", "https")
 
 
 class TrustedProxies:
-    """Networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    """Networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks: tuple[IPv4Network | IPv6Network, ...] = tuple(map(ip_network, networks))
@@ -21,9 +21,9 @@ class TrustedProxies:
     def client_of(
         self, peer: str, headers: Mapping[bytes, bytes], encrypted: bool
     ) -> tuple[str, str]:
-        """Address and scheme of the client. Proxies append the address that they saw, so the
-        client is the last one that is not itself a trusted proxy; what stands before it is only
-        what the client says."""
+        """Address and scheme of the client. Proxies append the address that they saw, so the client
+        is the last one that is not a trusted proxy; earlier ones are unverified claims of the
+        client."""
         scheme = "https" if encrypted else "http"
         if not self._trusts(peer):
             return peer, scheme

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from hubbub.domain.errors import (
+    Limited,
+    NotPermitted,
+    ServiceFailed,
+    ServiceNotFound,
+    ServiceRefused,
+    ServiceTimeout,
+    ServiceUnavailable,
+    StreamUnavailable,
+    TooLarge,
+)
 from hubbub.domain.payloads import untouched_payload
-from hubbub.domain.requests import Call as ServiceCall
-from hubbub.domain.requests import Enqueue
-from hubbub.engine.hub import Hub
+from hubbub.domain.requests import Call, Enqueue
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import EventName, HubRequest, no_path
-from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request, Target
+from hubbub.engine.services.calls import Services
+from hubbub.gateways.calls import EventName, HubRequest
+from hubbub.gateways.public_shapes import Open
+from hubbub.gateways.routes import Access, Routes
 from hubbub.protocols.checks import check_event_name
 
 MAX_CALL_SECONDS = 300.0
-_NOT_GUESSED = "X-Content-Type-Options: nosniff\r\n"
-"""What a service answers is its own: no browser shall take it for something else."""
 
 
 class CallQuery(msgspec.Struct, frozen=True):
@@ -34,42 +41,46 @@ class SubmitQuery(msgspec.Struct, frozen=True):
     event: EventName = ""
 
 
-class ServicesApi:
-    """Paths under /v1/hubs/{hub}/rpc/ and /v1/hubs/{hub}/streams/."""
+class Submitted(Open, frozen=True):
+    """The event is stored."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
-        """Raises `NotFound` for paths that are not here."""
-        identity = require_identity(request, target, hub, self._node)
-        call = HubRequest(hub, identity, request, target)
-        match target.segments[3:]:
-            case ("rpc", method):
-                call.expect(b"POST")
-                exchange.run(self._call(call, exchange, method))
-            case ("streams", stream, "events"):
-                call.expect(b"POST")
-                exchange.complete(self._submit(call, exchange, stream))
-            case _:
-                raise no_path(request)
-
-    async def _call(self, call: HubRequest, exchange: Exchange, method: str) -> None:
-        """The body is the payload, and the answer's body that of the service."""
-        seconds = call.query(CallQuery).timeout
-        payload, content_type = _content(call)
-        answer = await self._node.services.call(
-            call.hub, call.identity, ServiceCall(method, payload, content_type, seconds)
-        )
-        exchange.answer(200, answer.payload, answer.content_type, _NOT_GUESSED)
-
-    async def _submit(self, call: HubRequest, exchange: Exchange, stream: str) -> None:
-        event = check_event_name(call.query(SubmitQuery).event)
-        payload, content_type = _content(call)
-        submitted = Enqueue(stream, event, payload, content_type)
-        message_id = await self._node.services.submit(call.hub, call.identity, submitted, "http")
-        exchange.answer_json(b'{"msgID":"%b"}' % message_id.encode())
+    msg_id: str
 
 
-def _content(call: HubRequest) -> tuple[bytes, str]:
-    return untouched_payload(call.request.body, call.request.header(b"content-type"))
+SERVICE_API = Routes("/v1/hubs/{hub}", "Services", Access.HUB)
+
+
+@SERVICE_API.serve(
+    "POST", "/rpc/{method}", body=Any, content_type="*/*", answers={200: Any}, answer_type="*/*",
+    gives_up=True,
+    errors=(
+        NotPermitted, ServiceNotFound, ServiceRefused, ServiceTimeout, ServiceFailed,
+        ServiceUnavailable, TooLarge, Limited,
+    ),
+)  # fmt: skip
+async def call_service(node: Node, request: HubRequest[CallQuery]) -> None:
+    """Call a method of a service; the body is the payload, and the answer's is that of the
+    service."""
+    payload, content_type = _content(request)
+    call = Call(request.path["method"], payload, content_type, request.query.timeout)
+    answer = await node.feature(Services).call(request.hub, request.identity, call)
+    request.exchange.answer(200, answer.payload, answer.content_type)
+
+
+@SERVICE_API.serve(
+    "POST", "/streams/{stream}/events", body=Any, content_type="*/*", answers={200: Submitted},
+    errors=(NotPermitted, StreamUnavailable, TooLarge, Limited),
+)  # fmt: skip
+async def submit_event(node: Node, request: HubRequest[SubmitQuery]) -> bytes:
+    """Hand an event to a stream; the body is the payload."""
+    event = check_event_name(request.query.event)
+    submitted = Enqueue(request.path["stream"], event, *_content(request))
+    message_id = await node.feature(Services).submit(
+        request.hub, request.identity, submitted, "http"
+    )
+    return msgspec.json.encode(Submitted(msg_id=message_id))
+
+
+def _content(request: HubRequest[Any]) -> tuple[bytes, str]:
+    sent = request.request
+    return untouched_payload(sent.body, sent.header(b"content-type"))

@@ -19,6 +19,14 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
     """PEM file with the certificate's key."""
 
 
+class DashboardOrigin(msgspec.Struct, frozen=True, kw_only=True):
+    host: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
+    """The host, optionally with a port, at which browsers reach only the dashboard:
+    `console.example.org`. Without it the dashboard is at every host of the hub."""
+    port: Annotated[int, Meta(ge=1, le=65_535)] | None = None
+    """TCP port that serves only the dashboard; `listener.port` then does not serve it."""
+
+
 class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The one port for WebSocket, Server-Sent Events and HTTP."""
 
@@ -28,22 +36,23 @@ class ListenerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """TCP port; 0 lets the system choose one."""
     tls: Tls = Tls()
     trusted_proxies: tuple[str, ...] = ()
-    """Addresses or networks (CIDR) whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
+    """Addresses or networks (CIDR) whose `X-Forwarded-For` and `X-Forwarded-Proto` are trusted."""
     allowed_origins: tuple[str, ...] = ()
     """Origins of web pages that may use hubs without a list of their own: `https://example.org`,
     `http://localhost:*` (any port), `null` (pages from files), or `*` (every page). Clients that
-    send no `Origin` are not concerned."""
+    send no `Origin` are not affected."""
+    dashboard: DashboardOrigin = DashboardOrigin()
     backlog: Annotated[int, Meta(ge=1, le=65_535)] = 2048
-    """Connections that wait to be accepted."""
+    """Maximum number of connections that wait to be accepted."""
     max_connections: Annotated[int, Meta(ge=1, le=1_000_000)] = 50_000
-    """Open connections at most; more get an error."""
+    """Maximum number of open connections; others get an error."""
     connections_per_second: Annotated[int, Meta(ge=0, le=1_000_000)] = 2000
-    """New sessions admitted each second, so that a storm of reconnects does not starve those who
-    are in; 0 admits all."""
+    """New sessions admitted per second, so that a storm of reconnects does not starve existing
+    sessions; 0 admits all."""
     header_timeout: Annotated[float, Meta(ge=0.1, le=300)] = 10.0
-    """Time for a client to send its request head."""
+    """Timeout for receiving a request head."""
     max_header_bytes: Annotated[int, Meta(ge=1024, le=1 << 20)] = 16 * 1024
-    """Size of a request head at most."""
+    """Maximum size of a request head."""
     max_buffered_bytes: Annotated[int, Meta(ge=1 << 20, le=64 * GIBIBYTE)] = 128 << 20
     """Bytes at most, of all connections of a process, of requests and messages that have not ended
     and of answers and deliveries that were not read yet; when there are more, connections of the

@@ -1,15 +1,12 @@
-"""The door of the JavaScript client of 2012: socket.io protocol 1, over WebSocket only.
+"""The endpoint for the JavaScript client of 2012: socket.io protocol 1, over WebSocket only.
 
-The client asks for a session id over HTTP, connects with it, and names its hub in `hConnect` or
-`attach`. Until then there is no session and no hub: what waits for it is a handshake, and all
-handshakes of a process have one bound and each a deadline. Underneath is a session of
-`hubbub.hubiquitus.v1`.
-"""
+The client requests a session id over HTTP, connects with it, and names its hub in `hConnect` or
+`attach`. Until then it has neither session nor hub, only a handshake; all handshakes of a process
+share a limit, and each has a deadline. Then it has a session of `hubbub.hubiquitus.v1`."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
 from math import ceil
@@ -31,17 +28,18 @@ from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
 from hubbub.domain.notices import Failed
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.requests import Rejected
+from hubbub.domain.requests import UndecodableRequest
 from hubbub.engine.node import Node
 from hubbub.gateways.encoders import SocketIoEncoder
-from hubbub.gateways.exchange import Exchange
+from hubbub.gateways.exchange import HttpExchange
 from hubbub.gateways.handshake import FIRST_RID, checked_key, switching
-from hubbub.gateways.http import Request
+from hubbub.gateways.http import ReceivedRequest
 from hubbub.gateways.http_connection import HttpConnection
 from hubbub.gateways.outlet import Lingering
 from hubbub.gateways.settings import SocketIo, WebSocket
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.websocket import WebSocketConnection
+from hubbub.ports import randomness
 from hubbub.protocols.hubiquitus.codec import HubiquitusCodec
 from hubbub.protocols.hubiquitus.events import read_event
 from hubbub.protocols.hubiquitus.socket_io import CONNECT, PacketReader, handshake_answer
@@ -49,11 +47,11 @@ from hubbub.protocols.websocket import Event, Opcode, frame
 
 PATH = ("socket.io", "1")
 _OPENING = frozenset(("hConnect", "attach"))
-"""Events that name a publisher, and so the hub."""
+"""Events that name a publisher, and thereby the hub."""
 
 
 class Handshake(msgspec.Struct, eq=False):
-    """A client without a session: it has a session id, and `connection` once it has connected."""
+    """A client without a session: a session id, and `connection` once it has connected."""
 
     sid: str
     network: str
@@ -62,7 +60,7 @@ class Handshake(msgspec.Struct, eq=False):
 
 
 class Handshakes:
-    """The handshakes under way. Beyond the bound, the network with the most handshakes loses its
+    """Handshakes in progress. Beyond the limit, the network with the most handshakes loses its
     oldest one."""
 
     def __init__(self, most: int) -> None:
@@ -111,8 +109,8 @@ class Handshakes:
 
 
 class SocketIoConnection(WebSocketConnection):
-    """A WebSocket whose frames are packets. It has a session from the first event on that names a
-    publisher."""
+    """A WebSocket whose frames are socket.io packets. Its session starts with the first event that
+    names a publisher."""
 
     __slots__ = ("_began", "_handshake", "_open", "_over", "_request", "_speaks")
 
@@ -122,13 +120,13 @@ class SocketIoConnection(WebSocketConnection):
         encoder: SocketIoEncoder,
         limits: WebSocket,
         turns: Turns,
-        request: Request,
-        opening: Callable[[SocketIoConnection, Request, str], None],
+        request: ReceivedRequest,
+        opening: Callable[[SocketIoConnection, ReceivedRequest, str], None],
         over: Callable[[Handshake], None],
         handshake: Handshake,
     ) -> None:
-        """`opening` gives the connection a session of a hub, or raises `HubbubError`; `over` is
-        called once the handshake has led to a session, or to nothing."""
+        """`opening` opens a session of a hub for the connection, or raises `HubbubError`; `over` is
+        called at the end of the handshake, with or without a session."""
         super().__init__(
             transport,
             encoder,
@@ -167,9 +165,9 @@ class SocketIoConnection(WebSocketConnection):
         return super()._handle(event)
 
     def _refuse(self, text: bytes) -> None:
-        """Answer an event that names no publisher: nothing but a refusal comes of it."""
+        """Responds with an error to an event that names no publisher."""
         for request in self._speaks.decode(text):
-            if isinstance(request, Rejected):
+            if isinstance(request, UndecodableRequest):
                 notice = Failed(request.error, request.req_id)
                 self.send(self.encoder.pack([self.encoder.encode(notice)]))
 
@@ -179,7 +177,7 @@ class SocketIoConnection(WebSocketConnection):
 
 
 class SocketIoDoor:
-    """Answers handshakes, and takes the connections over that follow."""
+    """Handles handshakes and the connections that follow."""
 
     def __init__(
         self,
@@ -190,10 +188,10 @@ class SocketIoDoor:
         lingering: Lingering,
         turns: Turns,
         admit: Callable[[str], None],
-        check_origin: Callable[[Request, bytes, str], bytes],
+        check_origin: Callable[[ReceivedRequest, bytes, str], bytes],
     ) -> None:
-        """`admit` lets a new connection of an address in, or raises `HubbubError`; `check_origin`
-        raises `OriginRefused` where pages of an origin may not use a hub."""
+        """`admit` accepts a new connection from an address, or raises `HubbubError`; `check_origin`
+        raises `OriginRefused` if the hub does not permit pages of an origin."""
         self._node = node
         self._settings = settings
         self._limits = limits
@@ -212,11 +210,13 @@ class SocketIoDoor:
         return self._settings.enabled
 
     def sweep(self) -> None:
-        """Called every second: end the handshakes that take too long."""
+        """Called every second: ends handshakes that exceed their deadline."""
         self.handshakes.sweep(self._node.clock.monotonic(), self._settings.handshake_timeout)
 
-    def handle(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
-        """A request below `PATH` that is no WebSocket handshake."""
+    def handle(
+        self, request: ReceivedRequest, segments: Sequence[str], exchange: HttpExchange
+    ) -> None:
+        """Handles a request below `PATH` that is no WebSocket handshake."""
         if segments[2:] not in ((), ("",)):
             if segments[2:3] == ("websocket",) and len(segments) == 4:
                 raise UpgradeRequired("connect here with WebSocket")
@@ -231,16 +231,20 @@ class SocketIoDoor:
                 b"Vary: Origin\r\n" % origin
             )
         self._node.throttle.connect(request.address)
-        sid = secrets.token_urlsafe(24)
+        sid = randomness.token_urlsafe(24)
         deadline = self._node.clock.monotonic() + self._settings.handshake_timeout
         self.handshakes.add(Handshake(sid, network_of(request.address), deadline))
         answer = handshake_answer(sid, self._heartbeat, self._close)
         exchange.answer(200, answer, "text/plain; charset=UTF-8")
 
     def connect(
-        self, request: Request, segments: Sequence[str], connection: HttpConnection, rest: bytes
+        self,
+        request: ReceivedRequest,
+        segments: Sequence[str],
+        connection: HttpConnection,
+        rest: bytes,
     ) -> None:
-        """Answer a WebSocket handshake below `PATH`; `rest` came behind it."""
+        """Completes a WebSocket handshake below `PATH`; `rest` followed it."""
         handshake = self.handshakes.find(segments[3]) if len(segments) == 4 else None
         if segments[2:3] != ("websocket",) or handshake is None or handshake.connection:
             raise NotFound(
@@ -251,7 +255,7 @@ class SocketIoDoor:
         connection.transport.write(switching(key, None, None))
         socket = SocketIoConnection(
             connection.transport,
-            SocketIoEncoder(HubiquitusCodec("", secrets.randbelow(FIRST_RID)), None),
+            SocketIoEncoder(HubiquitusCodec("", randomness.token_below(FIRST_RID)), None),
             self._limits,
             self._turns,
             request,
@@ -266,7 +270,7 @@ class SocketIoDoor:
         if rest:
             socket.data_received(rest)
 
-    def _open(self, socket: SocketIoConnection, request: Request, name: str) -> None:
+    def _open(self, socket: SocketIoConnection, request: ReceivedRequest, name: str) -> None:
         origin = request.headers.get(b"origin")
         if origin is not None:
             self._check_origin(request, origin, name)
@@ -275,7 +279,7 @@ class SocketIoDoor:
 
 
 def _hub_of(text: bytes) -> str | None:
-    """The hub of the publisher, where the event names one."""
+    """The hub of the publisher, if the event names one."""
     try:
         event = read_event(text)
     except Malformed:

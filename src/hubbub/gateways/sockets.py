@@ -1,4 +1,4 @@
-"""What the kernel may keep for the clients of a listening socket."""
+"""Limits the kernel's buffers for clients of a listening socket."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import asyncio
 import socket
 
 UNSENT_BYTES = 128 * 1024
-"""Bytes of one connection that the kernel takes before they can go on the wire. What is on its way
-does not count, so a fast client is not slowed down."""
+"""Maximum number of bytes that the kernel accepts for a connection before they can be sent. Bytes
+in flight do not count, so a fast client is not slowed down."""
 
 
 def bound_unsent(server: asyncio.Server) -> None:
-    """Let a client that does not read be noticed early, at every connection that `server` accepts
-    from now on. Without a bound the kernel takes up to 4 MiB for each such client (`tcp_wmem`):
-    memory that no limit of the hub counts, and whose filling takes longer than everything else
-    that the hub does for a message. Systems that do not know the option keep their own bound."""
+    """Limits the kernel's unsent bytes for every connection that `server` accepts, so that a client
+    that does not read is noticed early. Without it the kernel accepts up to 4 MiB per such client
+    (`tcp_wmem`): memory that no limit of the hub counts, and that takes longer to fill than all
+    other work on a message. Systems without the option keep their own limit."""
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)
     if option is not None:
         for listening in server.sockets:

@@ -1,4 +1,4 @@
-"""Server-sent events: a connection that only listens."""
+"""Server-sent events: one-way connections."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.names import is_document
 from hubbub.domain.notices import Disconnect, Subscribed
 from hubbub.domain.patterns import is_pattern
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.node import Node
 from hubbub.engine.sessions.plans import Plan
 from hubbub.engine.sessions.session import Session
@@ -21,7 +21,7 @@ from hubbub.protocols import sse
 
 
 class SseConnection(Outlet):
-    """From the response's head to the end of the stream."""
+    """A connection from the response's head to the end of the stream."""
 
     __slots__ = ()
 
@@ -29,7 +29,7 @@ class SseConnection(Outlet):
     technology = "sse"
 
     def data_received(self, data: bytes) -> None:
-        """A listener has nothing to say; what it sends is ignored."""
+        """Ignores data from the client, since the connection is one-way."""
 
     def farewell(self, error: HubbubError) -> bytes:
         return self.encoder.pack([self.encoder.encode(Disconnect(error))])
@@ -43,8 +43,8 @@ class SseConnection(Outlet):
 
 
 def encoder_of(channels: Sequence[str], now: float) -> SseEncoder:
-    """One channel without a document: the shared encoding. Others: one of their own, with a
-    position in each channel and document."""
+    """The shared encoder for one channel without a document; otherwise an encoder of its own, with
+    a position in each channel and document."""
     named = [channel for channel in channels if not is_pattern(channel)]
     if len(named) < len(channels):
         return SsePatternEncoder(frozenset(named), int(now * 1000))
@@ -62,10 +62,10 @@ def read_presence(text: str | None) -> dict[str, Any] | None:
 
 
 def shown(
-    requests: Sequence[ChannelRequest], tokens: Sequence[str], presence: dict[str, Any] | None
-) -> list[ChannelRequest]:
-    """With a token for each channel, in their order (empty: none), and what presence is to show in
-    all of them. Raises `BadRequest`."""
+    requests: Sequence[SubscribeItem], tokens: Sequence[str], presence: dict[str, Any] | None
+) -> list[SubscribeItem]:
+    """Adds a token per channel, in order (empty: none), and the presence data for all of them.
+    Raises `BadRequest`."""
     named = [each for each in requests if not (is_pattern(each.channel) or each.by_pattern)]
     if len(tokens) > len(named):
         raise BadRequest("there are more channelToken than channel; give one for each, in order")
@@ -78,9 +78,9 @@ def shown(
     ]
 
 
-def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[ChannelRequest]:
-    """Where to go on in each channel, by the last id that the client saw; of patterns, also in the
-    channels that matched. Raises `TooLarge` if an id for so many channels would not fit into a
+def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list[SubscribeItem]:
+    """The position in each channel from the client's last event id; for patterns, also in channels
+    that matched before. Raises `TooLarge` if an id for so many channels would not fit into a
     header."""
     named = [channel for channel in channels if not is_pattern(channel)]
     sse.encode_positions({channel: _longest(channel) for channel in named})
@@ -90,9 +90,9 @@ def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list
     for channel in dict.fromkeys(channels):
         at = positions.pop(channel, None)
         if is_pattern(channel):
-            requests.append(ChannelRequest(channel, timestamp=since))
+            requests.append(SubscribeItem(channel, timestamp=since))
         elif at is None:
-            requests.append(ChannelRequest(channel))
+            requests.append(SubscribeItem(channel))
         else:
             requests.append(_request_for(channel, at))
     if len(named) < len(requests):
@@ -100,8 +100,8 @@ def channel_requests(channels: Sequence[str], last_event_id: str | None) -> list
     return requests
 
 
-def _request_for(channel: str, at: sse.StreamPosition, by_pattern: bool = False) -> ChannelRequest:
-    return ChannelRequest(
+def _request_for(channel: str, at: sse.StreamPosition, by_pattern: bool = False) -> SubscribeItem:
+    return SubscribeItem(
         channel,
         serial=at.serial,
         epoch=at.epoch,
@@ -119,22 +119,24 @@ def _longest(channel: str) -> sse.StreamPosition:
 
 
 def _start_of(plan: Plan) -> sse.StreamPosition:
-    """With the version of the document that the client has, or that it will be told first."""
+    """The start position, with the client's version of the document, or the version that it will be
+    sent first."""
     epoch, serial = plan.start()
-    wanted, document = plan.wanted, plan.feed.document
-    if document is None:
+    wanted, part = plan.wanted, plan.feed.part
+    current = None if part is None else part.version
+    if current is None:
         return sse.StreamPosition(epoch, serial)
+    version, of = current
     if wanted.document_version is not None:
         version, of = wanted.document_version, wanted.document_epoch or ""
-    else:
-        version, of = document.state.version, document.state.epoch
     return sse.StreamPosition(epoch, serial, of, version)
 
 
 async def follow(
-    node: Node, connection: SseConnection, session: Session, wanted: Sequence[ChannelRequest]
+    node: Node, connection: SseConnection, session: Session, wanted: Sequence[SubscribeItem]
 ) -> None:
-    """Subscribe the connection's session, telling it what worked as a socket would be told."""
+    """Subscribes the connection's session, and reports the results like those of a WebSocket
+    subscription."""
     if connection.session is not session:
         return
     named = [each for each in wanted if not is_pattern(each.channel)]

@@ -1,4 +1,4 @@
-"""Files that the hub serves as they are: compressed once, with an ETag and their own headers."""
+"""Static files of the hub: compressed once, with an ETag and their own headers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from hashlib import sha256
 import msgspec
 
 from hubbub.domain.errors import MethodNotAllowed
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest
 
 IMMUTABLE = "public, max-age=31536000, immutable"
-"""For paths with a version or a hash in them."""
+"""For paths that contain a version or a hash."""
 REVALIDATED = "no-cache"
 """Browsers cache the file and revalidate it at each use."""
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """A file in one encoding; `coding` is empty for the file as it is."""
+    """A file in one encoding; `coding` is empty for the unencoded file."""
 
     coding: str
     body: bytes
@@ -28,26 +28,26 @@ class Variant(msgspec.Struct, frozen=True):
 
 
 class StaticFile(msgspec.Struct, frozen=True):
-    """`variants` are in the order of preference. `headers` are complete lines. `shared`: pages of
-    every origin may load it."""
+    """`variants` are in order of preference. `headers` are complete lines. `shared`: pages of every
+    origin may load it."""
 
     content_type: str
     variants: tuple[Variant, ...]
     headers: str
     shared: bool = False
 
-    def answer(self, request: Request, exchange: Exchange) -> None:
+    def answer(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
         """Raises `MethodNotAllowed`."""
         if request.method not in (b"GET", b"HEAD"):
             raise MethodNotAllowed("this file is only for GET", ("GET", "HEAD"))
         variant = self._variant(request.header(b"accept-encoding") or "")
         headers = f"{self.headers}ETag: {variant.etag}\r\n"
         if _matches(request.header(b"if-none-match"), variant.etag):
-            exchange.answer(304, b"", headers=headers)
+            exchange.answer_own(304, b"", self.content_type, headers)
             return
         if variant.coding:
             headers += f"Content-Encoding: {variant.coding}\r\n"
-        exchange.answer(200, variant.body, self.content_type, headers)
+        exchange.answer_own(200, variant.body, self.content_type, headers)
 
     def _variant(self, accepted: str) -> Variant:
         codings = accepted_codings(accepted)
@@ -71,7 +71,7 @@ def static_file(
     shared: bool = False,
     headers: Mapping[str, str] | None = None,
 ) -> StaticFile:
-    """`brotli` is the file as the build compressed it. `headers` come besides, such as
+    """`brotli` is the file compressed by the build. `headers` are added, such as
     `Content-Security-Policy`."""
     tag = sha256(body).hexdigest()[:20]
     variants = [Variant("br", brotli, f'"{tag}-br"')] if brotli is not None else []
@@ -79,11 +79,7 @@ def static_file(
     if len(packed) < len(body):
         variants.append(Variant("gzip", packed, f'"{tag}-gz"'))
     variants.append(Variant("", body, f'"{tag}"'))
-    lines = {
-        "Cache-Control": cache,
-        "Vary": "Accept-Encoding",
-        "X-Content-Type-Options": "nosniff",
-    }
+    lines = {"Cache-Control": cache, "Vary": "Accept-Encoding"}
     if shared:
         lines |= {
             "Access-Control-Allow-Origin": "*",
@@ -95,7 +91,7 @@ def static_file(
 
 
 def accepted_codings(header: str) -> set[str]:
-    """The content codings that `Accept-Encoding` names and does not refuse by `q=0`."""
+    """The content codings that `Accept-Encoding` names and does not exclude with `q=0`."""
     found = set()
     for part in header.split(","):
         coding, _, parameters = part.partition(";")

@@ -7,18 +7,17 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from hubbub.domain.errors import NotFound, NotPermitted
 from hubbub.domain.requests import History, Threads
 from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, MAX_STATUS
-from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import Digits, HubRequest, given, no_path
-from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request, Target
+from hubbub.gateways.public_shapes import HistoryPage, ThreadsPage
+from hubbub.gateways.routes import Access, Routes
 from hubbub.protocols.json.http import page_json, threads_json
 
 
-class ThreadsQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ThreadsParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[
         Digits, Meta(description="Threads whose first message has a greater serial.")
     ] = "0"
@@ -45,31 +44,22 @@ class ThreadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-class ThreadsApi:
-    """The paths /v1/hubs/{hub}/channels/{channel}/threads and …/threads/{conversation}."""
+THREAD_API = Routes("/v1/hubs/{hub}", "Messages", Access.HUB, (NotFound, NotPermitted))
+_PATH = "/channels/{channel}/threads"
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
-    def handle(
-        self, request: Request, target: Target, exchange: Exchange, hub: Hub, channel: str
-    ) -> None:
-        """Raises `NotFound` for paths that are not here."""
-        call = HubRequest(hub, require_identity(request, target, hub, self._node), request, target)
-        call.expect(b"GET", b"HEAD")
-        match target.segments[6:]:
-            case ():
-                exchange.run(self._threads(call, channel))
-            case (conversation,) if conversation:
-                exchange.run(self._thread(call, channel, conversation))
-            case _:
-                raise no_path(request)
+@THREAD_API.serve("GET", _PATH, answers={200: ThreadsPage})
+async def list_threads(node: Node, request: HubRequest[ThreadsParameters]) -> bytes:
+    """List the conversations of a channel that stores, in the order of their first messages."""
+    query = request.query.of(request.path["channel"])
+    return threads_json(await node.queries.threads_page(request.hub, request.identity, query))
 
-    async def _threads(self, call: HubRequest, channel: str) -> bytes:
-        query = call.query(ThreadsQuery).of(channel)
-        page = await self._node.queries.threads_page(call.hub, call.identity, query)
-        return threads_json(page)
 
-    async def _thread(self, call: HubRequest, channel: str, conversation: str) -> bytes:
-        query = call.query(ThreadQuery).of(channel, conversation)
-        return page_json(await self._node.queries.page(call.hub, call.identity, query))
+@THREAD_API.serve("GET", f"{_PATH}/{{conversation}}", answers={200: HistoryPage})
+async def read_thread(node: Node, request: HubRequest[ThreadQuery]) -> bytes:
+    """Read the messages of a conversation, oldest first."""
+    channel, conversation = request.path["channel"], request.path["conversation"]
+    if not conversation:
+        raise no_path(request.request)
+    query = request.query.of(channel, conversation)
+    return page_json(await node.queries.page(request.hub, request.identity, query))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Coroutine
 from typing import Annotated, Any, TypeVar
 
@@ -14,7 +13,20 @@ from hubbub.domain.envelope_headers import (
     check_header_names,
     security_token,
 )
-from hubbub.domain.errors import GoingAway, Malformed
+from hubbub.domain.errors import (
+    InvalidAttribute,
+    InvalidPayload,
+    Malformed,
+    NotPermitted,
+    NotSubscribed,
+    ProducerFenced,
+    QuotaExceeded,
+    SequenceGap,
+    SequenceReused,
+    TopicNotFound,
+    Unavailable,
+    WrongChannelKind,
+)
 from hubbub.domain.fields import NAME_SCHEMA
 from hubbub.domain.names import check_name
 from hubbub.domain.payloads import as_spelt, parse_payload
@@ -30,23 +42,35 @@ from hubbub.domain.requests import (
 from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, MAX_BATCH, MAX_WAIT_SECONDS
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.engine.topics.service import Topics
 from hubbub.gateways.calls import (
     TOPIC_KEY_HEADER,
     Digits,
+    Doors,
     EventName,
     HubRequest,
     NoQuery,
-    no_path,
     topic_key_of,
 )
-from hubbub.gateways.credentials import require_identity
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Prepared, Request, Target
+from hubbub.gateways.http import PreparedRequest
+from hubbub.gateways.public_shapes import (
+    ENVELOPE_HEADERS,
+    EachTopic,
+    ProducerState,
+    PutReply,
+    TopicAcked,
+    TopicArticles,
+    TopicOptions,
+    TopicState,
+    TopicStates,
+    TopicSubscribed,
+    TopicUnsubscribed,
+)
+from hubbub.gateways.routes import Access, Routes
 from hubbub.protocols.checks import check_event_name, parse_start
 from hubbub.protocols.json import topics_http as bodies
 from hubbub.protocols.json.events import notice_json
 from hubbub.protocols.json.fast import articles_json
-from hubbub.tasks import TaskSet, awaited
 
 _T = TypeVar("_T")
 
@@ -96,163 +120,160 @@ class NameQuery(msgspec.Struct, frozen=True):
     ] = DEFAULT_SUBSCRIPTION
 
 
-class PreparedGet(Prepared, eq=False):
+class PreparedGet(PreparedRequest, eq=False):
     wanted: TopicGet
 
 
-class TopicsApi:
-    """Paths under /v1/hubs/{hub}/topics/ and /v1/hubs/{hub}/subscriptions."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self._waiting = TaskSet(awaited)
-
-    def handle(self, request: Request, target: Target, exchange: Exchange, hub: Hub) -> None:
-        """Raises `NotFound` for paths that are not here."""
-        call = HubRequest(hub, require_identity(request, target, hub, self._node), request, target)
-        run = exchange.complete
-        match target.segments[3:]:
-            case ("topics", topic, "messages"):
-                call.expect(b"POST")
-                work = self._put(call, topic)
-            case ("topics", topic, "producers", producer):
-                call.expect(b"POST")
-                work = self._open_producer(call, topic, producer)
-            case ("topics", topic, "subscriptions", name):
-                work = self._subscription(call, topic, name)
-            case ("topics", topic, "subscriptions", name, "get"):
-                call.expect(b"POST")
-                wanted = _wanted(call.query(GetQuery), topic, name)
-                if b"origin" not in request.headers:
-                    request.head.memo = PreparedGet(hub.name, wanted)
-                work, run = self.get(hub, call.identity, wanted), exchange.run
-            case ("topics", topic, "subscriptions", name, "ack"):
-                call.expect(b"POST")
-                work = self._acknowledge(call, topic, name)
-            case ("subscriptions",):
-                call.expect(b"GET")
-                work, run = self._list(call), exchange.run
-            case ("subscriptions", "get"):
-                call.expect(b"POST")
-                work, run = self._get_each(call), exchange.run
-            case _:
-                raise no_path(request)
-        run(work)
-
-    def stop(self) -> None:
-        """Whoever waits is sent away."""
-        self._waiting.cancel()
-
-    # -- producers ------------------------------------------------------------------------------
-
-    async def _put(self, call: HubRequest, topic: str) -> bytes:
-        query = call.query(PutQuery)
-        check_header_names(
-            call.request.headers,
-            (SECURITY_HEADER, TOPIC_KEY_HEADER),
-            PutQuery.__struct_encode_fields__,
-        )
-        given = call.request.header(b"content-type")
-        payload, content_type = parse_payload(call.request.body, given)
-        item = PublishItem(
-            topic,
-            check_event_name(query.event),
-            payload,
-            content_type,
-            store=True,
-            producer=_producer(query),
-            topic_key=topic_key_of(call.request),
-            attributes=as_spelt(self._node.envelope_of(call.request.headers), given),
-            security_token=security_token(call.request.headers),
-        )
-        message_id, outcome = await self._guess(
-            call, self._node.topics.put(call.hub, call.identity, item, "http")
-        )
-        return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
-
-    async def _open_producer(self, call: HubRequest, topic: str, producer: str) -> bytes:
-        call.query(NoQuery)
-        wanted, key = ProducerOpen(topic, producer), topic_key_of(call.request)
-        work = self._node.topics.open_producer(call.hub, call.identity, wanted, key)
-        return bodies.producer_json(await self._guess(call, work))
-
-    async def _guess(self, call: HubRequest, work: Coroutine[Any, Any, _T]) -> _T:
-        """What takes a topic's key, which may be wrong."""
-        if topic_key_of(call.request) is None:
-            return await work
-        with self._node.throttle.guess(call.hub.name, call.request.address):
-            return await work
-
-    # -- subscriptions --------------------------------------------------------------------------
-
-    def _subscription(self, call: HubRequest, topic: str, name: str) -> Coroutine[Any, Any, bytes]:
-        check_name(name, "subscription")
-        if call.request.method == b"PUT":
-            return self._subscribe(call, topic, name)
-        if call.request.method == b"DELETE":
-            return self._unsubscribe(call, topic, name)
-        call.expect(b"GET", b"PUT", b"DELETE")
-        return self._info(call, topic, name)
-
-    async def _subscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
-        start = parse_start(call.query(StartQuery).start, "start")
-        wanted = TopicSubscribe(topic, name, bodies.read_options(call.request.body), start)
-        return notice_json(await self._node.topics.subscribe(call.hub, call.identity, wanted))[1]
-
-    async def _unsubscribe(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query(NoQuery)
-        leaving = TopicUnsubscribe(topic, name)
-        await self._node.topics.unsubscribe(call.hub, call.identity, leaving)
-        return b'{"answer":"UNSUBSCRIBED"}'
-
-    async def _info(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query(NoQuery)
-        return bodies.state_json(await self._node.topics.info(call.hub, call.identity, topic, name))
-
-    async def _list(self, call: HubRequest) -> bytes:
-        call.query(NoQuery)
-        return notice_json(await self._node.topics.list_own(call.hub, call.identity))[1]
-
-    # -- messages -------------------------------------------------------------------------------
-
-    async def get(self, hub: Hub, identity: Identity, wanted: TopicGet) -> bytes:
-        work = self._node.topics.get(hub, identity, wanted, "http")
-        if not wanted.wait_seconds:
-            return articles_json(await work)
-        found = await self._wait_for(work)
-        self._node.tokens.check(identity, hub.name)  # it may have ended meanwhile
-        return articles_json(found)
-
-    async def _get_each(self, call: HubRequest) -> bytes:
-        name = check_name(call.query(NameQuery).name, "subscription")
-        wanted = self._node.topics.get_each(call.hub, call.identity, name, technology="http")
-        found = await self._wait_for(wanted)
-        return bodies.each_json(found)
-
-    async def _acknowledge(self, call: HubRequest, topic: str, name: str) -> bytes:
-        call.query(NoQuery)
-        check_name(name, "subscription")
-        done = bodies.read_acknowledgement(call.request.body, topic, name)
-        acked = await self._node.topics.acknowledge(call.hub, call.identity, done)
-        return b'{"answer":"Ack","floor":"%d"}' % acked.floor
-
-    # -- waiting --------------------------------------------------------------------------------
-
-    async def _wait_for(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Given up when the client goes away, or this server does."""
-        try:
-            return await self._waiting.start(work)
-        except asyncio.CancelledError:
-            current = asyncio.current_task()
-            if current is not None and current.cancelling():
-                raise
-            raise GoingAway("the server is shutting down; ask again") from None
+_TOPIC = "/topics/{topic}"
+_SUBSCRIPTION = f"{_TOPIC}/subscriptions/{{subscription}}"
+_READING = (TopicNotFound, NotSubscribed, NotPermitted, Unavailable)
+_PUTTING = (
+    TopicNotFound, NotPermitted, InvalidPayload, WrongChannelKind, SequenceGap, SequenceReused,
+    ProducerFenced, QuotaExceeded, Unavailable,
+)  # fmt: skip
+TOPIC_API = Routes("/v1/hubs/{hub}", "Topics", Access.HUB, _READING)
 
 
-def _wanted(query: GetQuery, topic: str, name: str) -> TopicGet:
+# -- producers ------------------------------------------------------------------------------------
+
+
+@TOPIC_API.serve(
+    "POST", f"{_TOPIC}/messages", headers=ENVELOPE_HEADERS, body=Any, content_type="*/*",
+    answers={200: PutReply}, errors=(*_PUTTING, InvalidAttribute),
+)  # fmt: skip
+async def put_message(node: Node, request: HubRequest[PutQuery]) -> bytes:
+    """Put a message, which makes the topic if need be; the body is the payload. Answered when it
+    is on disk."""
+    query, sent = request.query, request.request
+    check_header_names(
+        sent.headers, (SECURITY_HEADER, TOPIC_KEY_HEADER), PutQuery.__struct_encode_fields__
+    )
+    given = sent.header(b"content-type")
+    payload, content_type = parse_payload(sent.body, given)
+    item = PublishItem(
+        request.path["topic"],
+        check_event_name(query.event),
+        payload,
+        content_type,
+        store=True,
+        producer=_producer(query),
+        topic_key=topic_key_of(sent),
+        attributes=as_spelt(node.envelope_of(sent.headers), given),
+        security_token=security_token(sent.headers),
+    )
+    put = node.feature(Topics).put(request.hub, request.identity, item, "http")
+    message_id, outcome = await _guess(node, request, put)
+    return bodies.put_json(message_id, outcome.serial, outcome.duplicate)
+
+
+@TOPIC_API.serve(
+    "POST", f"{_TOPIC}/producers/{{producer}}", answers={200: ProducerState},
+    errors=(TopicNotFound, NotPermitted, Unavailable),
+)  # fmt: skip
+async def open_producer(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """Take a producer over: puts under an older fence are refused from now on."""
+    wanted = ProducerOpen(request.path["topic"], request.path["producer"])
+    key = topic_key_of(request.request)
+    opened = node.feature(Topics).open_producer(request.hub, request.identity, wanted, key)
+    return bodies.producer_json(await _guess(node, request, opened))
+
+
+async def _guess(node: Node, request: HubRequest[Any], work: Coroutine[Any, Any, _T]) -> _T:
+    """A context for checking a topic's key, which may be wrong."""
+    if topic_key_of(request.request) is None:
+        return await work
+    with node.throttle.guess(request.hub.name, request.request.address):
+        return await work
+
+
+# -- subscriptions --------------------------------------------------------------------------------
+
+
+@TOPIC_API.serve("GET", _SUBSCRIPTION, answers={200: TopicState})
+async def read_subscription(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """See where one's own subscription stands."""
+    which = _subscription(request)
+    return bodies.state_json(await node.feature(Topics).info(request.hub, request.identity, *which))
+
+
+@TOPIC_API.serve(
+    "PUT", _SUBSCRIPTION, body=TopicOptions, answers={200: TopicSubscribed},
+    errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
+)  # fmt: skip
+async def subscribe_topic(node: Node, request: HubRequest[StartQuery]) -> bytes:
+    """Subscribe for good, or change the options; the body may be empty."""
+    which, start = _subscription(request), parse_start(request.query.start, "start")
+    wanted = TopicSubscribe(*which, bodies.read_options(request.request.body), start)
+    return notice_json(await node.feature(Topics).subscribe(request.hub, request.identity, wanted))[
+        1
+    ]
+
+
+@TOPIC_API.serve("DELETE", _SUBSCRIPTION, answers={200: TopicUnsubscribed})
+async def unsubscribe_topic(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """Give one's own subscription up."""
+    leaving = TopicUnsubscribe(*_subscription(request))
+    await node.feature(Topics).unsubscribe(request.hub, request.identity, leaving)
+    return b'{"answer":"UNSUBSCRIBED"}'
+
+
+@TOPIC_API.serve("GET", "/subscriptions", answers={200: TopicStates}, errors=(Unavailable,))
+async def list_subscriptions(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """List one's own subscriptions."""
+    return notice_json(await node.feature(Topics).list_own(request.hub, request.identity))[1]
+
+
+def _subscription(request: HubRequest[Any]) -> tuple[str, str]:
+    """The topic and the subscription's name. Raises `InvalidName`."""
+    return request.path["topic"], check_name(request.path["subscription"], "subscription")
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+@TOPIC_API.serve("POST", f"{_SUBSCRIPTION}/get", answers={200: TopicArticles}, gives_up=True)
+def get_messages(node: Node, request: HubRequest[GetQuery]) -> Coroutine[Any, Any, bytes]:
+    """Get the next messages that are not acknowledged; it may wait for one."""
+    sent, wanted = request.request, _wanted(request)
+    if b"origin" not in sent.headers:
+        sent.head.memo = PreparedGet(request.hub.name, wanted)
+    return get(node, request.doors, request.hub, request.identity, wanted)
+
+
+async def get(node: Node, doors: Doors, hub: Hub, identity: Identity, wanted: TopicGet) -> bytes:
+    work = node.feature(Topics).get(hub, identity, wanted, "http")
+    if not wanted.wait_seconds:
+        return articles_json(await work)
+    found = await doors.wait_for(work)
+    node.tokens.check(identity, hub.name)  # it may have ended meanwhile
+    return articles_json(found)
+
+
+@TOPIC_API.serve(
+    "POST", "/subscriptions/get", answers={200: EachTopic}, errors=(Unavailable,), gives_up=True
+)
+async def get_from_each(node: Node, request: HubRequest[NameQuery]) -> bytes:
+    """Get a message of each topic with a subscription of this name."""
+    name = check_name(request.query.name, "subscription")
+    work = node.feature(Topics).get_each(request.hub, request.identity, name, technology="http")
+    return bodies.each_json(await request.doors.wait_for(work))
+
+
+@TOPIC_API.serve(
+    "POST", f"{_SUBSCRIPTION}/ack", body=bodies.Acknowledgement, answers={200: TopicAcked}
+)
+async def acknowledge_messages(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """Say what is done; answered when that is on disk."""
+    done = bodies.read_acknowledgement(request.request.body, *_subscription(request))
+    acked = await node.feature(Topics).acknowledge(request.hub, request.identity, done)
+    return b'{"answer":"Ack","floor":"%d"}' % acked.floor
+
+
+def _wanted(request: HubRequest[GetQuery]) -> TopicGet:
+    query = request.query
     return TopicGet(
-        topic,
-        name,
+        request.path["topic"],
+        request.path["subscription"],
         query.limit,
         query.wait,
         query.consumer,

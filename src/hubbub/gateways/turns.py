@@ -1,15 +1,14 @@
-"""Shares the event loop between connections of all kinds that have more requests than fit into one
-turn: HTTP, WebSocket, ZeroMQ.
+"""Shares the event loop fairly between connections of all kinds (HTTP, WebSocket, ZeroMQ) with more
+requests than fit into one turn.
 
-Whoever used least of late comes first, by client address and then by connection. So a caller with
-many connections, or with thousands of requests ahead of their answers, waits for itself: others,
-who ask for little, find the queue as if it were empty.
+The connection whose client address, and then itself, used least recently comes first. So a caller
+with many connections or thousands of pipelined requests delays only itself: others find the queue
+as if it were empty.
 
-An answer takes several turns of the loop (tasks, the store, fan-out), so turns must be short. How
-many requests fit into one follows from how long those of the last turn took. What a turn does
-besides, such as fan-out, does not count: fewer requests in a turn would not shorten it, but make
-smaller batches.
-"""
+A response takes several turns of the loop (tasks, the store, fan-out), so turns must be short. The
+number of requests per turn follows from the duration of those in the last turn. Other work of a
+turn, such as fan-out, does not count: fewer requests would not shorten it, but make smaller
+batches."""
 
 from __future__ import annotations
 
@@ -23,37 +22,37 @@ from hubbub.domain.slices import adapted
 from hubbub.ports.clock import Clock
 
 SLICE_REQUESTS = 16
-"""Requests of one connection that are answered before the next that waits has its turn."""
+"""Requests of one connection that are handled before the next waiting connection's turn."""
 SLICE_BYTES = 32 * 1024
-"""The same in bytes that are read."""
+"""The same in received bytes."""
 TURN_COST, LEAST_COST = 128, 8
-"""What all connections may use up in one turn of the loop, at most and at least: 1 for a request
-and for 512 bytes."""
+"""Maximum and minimum budget of one turn of the event loop for all connections: a request costs 1,
+and so do 512 bytes."""
 LONG_COST = 8
-"""What a request uses up beyond that if it goes on after its turn: a new session, a page of
-history, each channel of a subscription. Each takes as long as several messages, in the turns that
-follow."""
+"""Additional cost of a request that continues after its turn: a new session, a page of history,
+each channel of a subscription. Each takes as long as several messages, in later turns."""
 TURN_SECONDS = 0.002
-"""Requests that take longer halve what may be used up in the next turn; less than half of it
-doubles that."""
+"""If requests take longer, the budget of the next turn is halved; below half of it, it is
+doubled."""
 _WINDOW_SECONDS = 1.0
 
 
-class Usage:
-    """What somebody used up: in all, and within the last one to two seconds."""
+class AddressUsage:
+    """The cost used by an address or connection: in total, and within the last one to two
+    seconds."""
 
     __slots__ = ("_before", "_mark", "_window", "total")
 
     def __init__(self) -> None:
         self.total = 0
         self._before = 0
-        """The total when the window before this one began."""
+        """The total at the start of the previous window."""
         self._mark = 0
-        """The total when this window began."""
+        """The total at the start of this window."""
         self._window = 0
 
     def recent(self, window: int) -> int:
-        """`window` is the number of the present window, which counts up."""
+        """`window` is the number of the current window, which increases."""
         if window != self._window:
             self._before = self._mark if window == self._window + 1 else self.total
             self._mark = self.total
@@ -61,8 +60,8 @@ class Usage:
         return self.total - self._before
 
 
-class Address(Usage):
-    """A client address, and its connections that wait: who used least comes first."""
+class ClientAddress(AddressUsage):
+    """A client address with its waiting connections, ordered by their usage."""
 
     __slots__ = ("__weakref__", "queue", "queued")
 
@@ -73,17 +72,17 @@ class Address(Usage):
 
 
 class Served(Protocol):
-    """A connection in the queue; it enters the queue once."""
+    """A connection in the queue, which it enters once."""
 
-    address: Address
-    usage: Usage
+    address: ClientAddress
+    usage: AddressUsage
 
     def take_turn(self) -> None:
-        """Answer a slice, and wait for another turn if there is more."""
+        """Handles a slice, and queues again if there is more."""
 
 
 class Turns:
-    """The queue of all connections that wait."""
+    """The queue of all waiting connections."""
 
     __slots__ = (
         "_addresses",
@@ -100,25 +99,24 @@ class Turns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._cost = TURN_COST
-        """What may be used up in a turn, as requests take at present."""
+        """The budget of a turn, adapted to the current duration of requests."""
         self.left = TURN_COST
-        """What may still be used up before everybody has to wait for the next turn of the loop.
-        It counts on over turns in which there is little to do, which costs nothing to keep; the
-        next turn has all of it again once half is used up."""
-        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
-        self._queue: list[tuple[int, int, Address]] = []
-        """Those of which connections wait."""
+        """The rest of the budget. It carries over turns with little work; the next turn restores it
+        once half is used."""
+        self._addresses: WeakValueDictionary[str, ClientAddress] = WeakValueDictionary()
+        self._queue: list[tuple[int, int, ClientAddress]] = []
+        """Addresses with waiting connections."""
         self._number = 0
         self._waiting = 0
         self._window = 0
         self._scheduled = False
 
-    def address_of(self, peer: str) -> Address:
-        """Shared by all connections of the address, as long as one of them holds it."""
+    def address_of(self, peer: str) -> ClientAddress:
+        """The object shared by all connections of the address, kept while one of them exists."""
         network = network_of(peer)
         found = self._addresses.get(network)
         if found is None:
-            found = self._addresses[network] = Address()
+            found = self._addresses[network] = ClientAddress()
         return found
 
     def charge(self, connection: Served, requests: int, size: int) -> None:
@@ -139,7 +137,7 @@ class Turns:
         heappush(address.queue, (used, self._number, connection))
         self._enter(address)
 
-    def _enter(self, address: Address) -> None:
+    def _enter(self, address: ClientAddress) -> None:
         if address.queue and not address.queued:
             address.queued = True
             self._number += 1
@@ -151,8 +149,8 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn: slices of those that wait, as far as that goes. Who is alone gets several: what
-        comes in together goes on in one batch."""
+        """One turn: slices of waiting connections, within the budget. A single connection gets
+        several, so that its data is handled in one batch."""
         self._scheduled = False
         self.left = self._cost
         if not self._waiting:

@@ -1,4 +1,4 @@
-"""The doors of webhooks: which of them a path means, in which hub, and for whom it is open."""
+"""Routes the paths of Light-PubSubHubbub and WebSub, and finds their hub."""
 
 from __future__ import annotations
 
@@ -9,33 +9,28 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest, NotAuthenticated, NotFound
+from hubbub.domain.errors import BadRequest, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest
-from hubbub.gateways.credentials import identify, require_authenticated
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request, Target
+from hubbub.engine.webhooks.service import Webhooks
+from hubbub.gateways.calls import HubCall
+from hubbub.gateways.credentials import identify, require_authenticated, require_known
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest, Target
 from hubbub.gateways.light import LightDoor
 from hubbub.gateways.origins import is_loopback, names_address
-from hubbub.gateways.webhooks_api import WebhooksApi
 from hubbub.gateways.websub import WebSubDoor
 from hubbub.protocols import websub
 
-Door = Literal["light", "websub", "plain"]
+Door = Literal["light", "websub"]
 
-_DOORS: dict[str, Door] = {
-    "hub": "light",
-    "Hub": "light",
-    "websub": "websub",
-    "webhooks": "plain",
-}
+_DOORS: dict[str, Door] = {"hub": "light", "Hub": "light", "websub": "websub"}
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 
 
 class DoorPath(msgspec.Struct, frozen=True):
-    """Where a path leads. `hub` is None at the root, where the settings say which one it is."""
+    """The target of a path. `hub` is None at the root, where the settings name the hub."""
 
     door: Door
     hub: str | None
@@ -43,42 +38,41 @@ class DoorPath(msgspec.Struct, frozen=True):
 
 
 class WebDoors:
-    """Light-PubSubHubbub, WebSub and plain webhooks."""
+    """Serves the two protocols, whose errors are plain text."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._webhooks = node.feature(Webhooks)
         self._light = LightDoor(node)
         self._websub = WebSubDoor(node)
-        self._plain = WebhooksApi(node)
 
     def stop(self) -> None:
-        """What nobody waits for any more is given up."""
+        """Cancels work that nobody waits for."""
         self._websub.stop()
 
     @staticmethod
     def find(segments: Sequence[str]) -> DoorPath | None:
-        """None: the path is none of theirs."""
+        """None if the path belongs to neither protocol."""
         if segments[:2] == ("v1", "hubs") and len(segments) > 3:
             door = _DOORS.get(segments[3])
             return None if door is None else DoorPath(door, segments[2], tuple(segments[4:]))
         door = _DOORS.get(segments[0]) if segments else None
-        if door is None or door == "plain":
-            return None
-        return DoorPath(door, None, tuple(segments[1:]))
+        return None if door is None else DoorPath(door, None, tuple(segments[1:]))
 
     def handle(
-        self, place: DoorPath, request: Request, target: Target, exchange: Exchange, scheme: str
+        self,
+        place: DoorPath,
+        request: ReceivedRequest,
+        target: Target,
+        exchange: HttpExchange,
+        scheme: str,
     ) -> None:
-        exchange.text_errors = place.door != "plain" and not accepts_json(request)
+        exchange.text_errors = not accepts_json(request)
         hub = self._node.visit(place.hub if place.hub is not None else self._root_hub())
-        identity = identify(request, target, hub, self._node)
-        self._check_access(place.door, hub, identity)
-        self._node.throttle.admit(hub.name, identity, request.address)
-        call = HubRequest(hub, identity, request, target)
+        identify_caller = require_known if place.door == "light" else _websub_caller
+        call = HubCall(hub, identify_caller(request, target, hub, self._node), request, target)
         if place.door == "light":
             self._light.handle(call, exchange, place.rest)
-        elif place.door == "plain":
-            self._plain.handle(call, exchange, place.rest)
         elif place.rest in ((), ("",)):
             base = self._base(request, exchange, scheme)
             bases = self._bases(request, scheme)
@@ -88,22 +82,22 @@ class WebDoors:
 
     def links(
         self,
-        request: Request,
-        exchange: Exchange,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
         scheme: str,
         hub: Hub,
         channel: str,
         form: websub.TopicForm = "messages",
     ) -> str:
-        """The header with which subscribers find this WebSub hub. Where it is not certain under
-        which address the hub is reached, the links are relative to the URL that was asked for."""
+        """The header by which subscribers discover this WebSub hub. If the hub's public address is
+        not certain, the links are relative to the requested URL."""
         base = self._base(request, exchange, scheme)
         topic = websub.topic_url(base, hub.name, channel, form)
         return f"Link: {websub.links(websub.hub_url(base, hub.name), topic)}\r\n"
 
     def _root_hub(self) -> str:
-        """Raises `BadRequest` where it is not clear which hub is meant."""
-        configured = self._node.webhooks.limits.hub
+        """Raises `BadRequest` if the hub is ambiguous."""
+        configured = self._webhooks.limits.hub
         if configured is not None:
             return configured
         names = self._node.directory.names()
@@ -114,33 +108,19 @@ class WebDoors:
             )
         return names[0]
 
-    @staticmethod
-    def _check_access(door: Door, hub: Hub, identity: Identity) -> None:
-        """A callback that nobody verifies is only for callers who are known, unless the hub has
-        open topics. What they may do there is decided by channel. Raises `NotAuthenticated`."""
-        if hub.configuration.settings.open_topics:
-            return
-        require_authenticated(identity, hub)
-        if door != "websub" and not identity.authenticated:
-            raise NotAuthenticated(
-                f"hub {hub.name!r} wants to know whose callback this is: send "
-                "'Authorization: Bearer …' (`hubbub token` makes one)"
-            )
-
-    def _base(self, request: Request, exchange: Exchange, scheme: str) -> str:
-        """The address to tell others: the configured one, or the request's `Host` where that is
-        the address which the connection was made to. Otherwise empty: a `Host` can be forged, and
-        what was made of it would live on in caches and subscriptions."""
-        if public := self._node.webhooks.limits.public_url:
+    def _base(self, request: ReceivedRequest, exchange: HttpExchange, scheme: str) -> str:
+        """The public address: the configured one, or the request's `Host` if it is the local
+        address of the connection. Otherwise empty: a forged `Host` would persist in caches and
+        subscriptions."""
+        if public := self._webhooks.limits.public_url:
             return public.rstrip("/")
         host = request.header(b"host") or ""
         local = exchange.connection.transport.get_extra_info("sockname")
         return f"{scheme}://{host}" if names_address(host, local) else ""
 
-    def _bases(self, request: Request, scheme: str) -> list[str]:
-        """The addresses by which own topics are known. Every name of this machine counts as the
-        same."""
-        public = self._node.webhooks.limits.public_url
+    def _bases(self, request: ReceivedRequest, scheme: str) -> list[str]:
+        """The addresses that identify own topics. All names of this machine count as equal."""
+        public = self._webhooks.limits.public_url
         bases = [public.rstrip("/")] if public else []
         host = request.header(b"host") or ""
         if _HOST.fullmatch(host):
@@ -152,6 +132,16 @@ class WebDoors:
         return bases
 
 
-def accepts_json(request: Request) -> bool:
-    """Only who says so; the clients of the paper accept web pages and pictures."""
+def _websub_caller(request: ReceivedRequest, target: Target, hub: Hub, node: Node) -> Identity:
+    """Admits callers without a token if the hub does: their callbacks are verified."""
+    identity = identify(request, target, hub, node)
+    if not hub.configuration.settings.open_topics:
+        require_authenticated(identity, hub)
+    node.throttle.admit(hub.name, identity, request.address)
+    return identity
+
+
+def accepts_json(request: ReceivedRequest) -> bool:
+    """Only an explicit `application/json` counts; clients of the original paper accept web pages
+    and pictures."""
     return "application/json" in (request.header(b"accept") or "").lower()

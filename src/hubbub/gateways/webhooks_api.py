@@ -1,4 +1,4 @@
-"""Plain webhooks: made, listed, looked at and ended under `/v1/hubs/{hub}/webhooks`."""
+"""Plain webhooks at `/v1/hubs/{hub}/webhooks`: creating, listing, reading and deleting."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.errors import NotSubscribed
+from hubbub.domain.errors import (
+    NotPermitted,
+    NotSubscribed,
+    QuotaExceeded,
+    TopicNotFound,
+    Unavailable,
+)
 from hubbub.domain.permissions import Identity
 from hubbub.domain.topics import principal_of
 from hubbub.domain.webhooks import Webhook
-from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, NoQuery, no_path
-from hubbub.gateways.exchange import Exchange
-from hubbub.protocols.json import webhooks as bodies
+from hubbub.engine.webhooks.service import Webhooks
+from hubbub.gateways.calls import HubRequest, NoQuery
+from hubbub.gateways.credentials import require_known
+from hubbub.gateways.routes import Access, Routes
+from hubbub.protocols.json.webhooks import WebhookOrder, WebhookView, read_order, view_of
 
 LARGEST_PAGE = 1000
 
@@ -25,77 +32,88 @@ class WebhooksQuery(msgspec.Struct, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=LARGEST_PAGE, description="Webhooks at most.")] = 100
 
 
-class WebhooksApi:
-    """Services and administrators reach all webhooks of their hub, others their own."""
+class PlainWebhooks(msgspec.Struct, frozen=True):
+    """`next` is the start of the following page, if there is one."""
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    webhooks: list[WebhookView]
+    next: str | None
 
-    def handle(self, call: HubRequest, exchange: Exchange, path: tuple[str, ...]) -> None:
-        """`path` is what stands behind `/webhooks`. Raises `NotFound`, `MethodNotAllowed`."""
-        method = call.request.method
-        match path:
-            case () if method == b"POST":
-                work = self._create(call, exchange)
-            case ():
-                call.expect(b"GET", b"POST")
-                work = self._list(call, exchange)
-            case (webhook,) if method == b"DELETE":
-                work = self._delete(call, exchange, webhook)
-            case (webhook,):
-                call.expect(b"GET", b"DELETE")
-                work = self._show(call, exchange, webhook)
-            case (webhook, "replay"):
-                call.expect(b"POST")
-                work = self._replay(call, exchange, webhook)
-            case _:
-                raise no_path(call.request)
-        exchange.complete(work)
 
-    async def _create(self, call: HubRequest, exchange: Exchange) -> None:
-        call.query(NoQuery)
-        wanted, start = bodies.read_order(call.request.body)
-        webhook = await self._node.webhooks.subscribe(call.hub, call.identity, wanted, start)
-        exchange.answer(201, bodies.webhook_json(webhook))
+class Replayed(msgspec.Struct, frozen=True):
+    """How many dead letters arrived, and how many did not."""
 
-    async def _list(self, call: HubRequest, exchange: Exchange) -> None:
-        query = call.query(WebhooksQuery)
-        limit, after = query.limit, query.after
-        found: list[Webhook] = []
-        more = True
-        while more and len(found) < limit:
-            page = await self._node.webhooks.list(call.hub, after, LARGEST_PAGE)
-            more = len(page) == LARGEST_PAGE
-            after = page[-1].id if page else after
-            found += [each for each in page if _reaches(call.identity, each)]
-        more = more or len(found) > limit
-        found = found[:limit]
-        exchange.answer_json(bodies.webhooks_json(found, found[-1].id if more else None))
+    delivered: int
+    failed: int
 
-    async def _show(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
-        call.query(NoQuery)
-        found = await self._find(call.hub, call.identity, webhook)
-        status = await self._node.webhooks.describe(call.hub, webhook)
-        exchange.answer_json(bodies.webhook_json(found, status))
 
-    async def _delete(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
-        """One's own also without the permission by now: it is the way to stop it."""
-        call.query(NoQuery)
-        await self._node.webhooks.end(await self._find(call.hub, call.identity, webhook))
-        exchange.answer(204, b"")
+WEBHOOK_API = Routes(
+    "/v1/hubs/{hub}/webhooks", "Webhooks", Access.HUB, (NotSubscribed, NotPermitted, Unavailable),
+    caller=require_known,
+)  # fmt: skip
+_encode = msgspec.json.Encoder().encode
 
-    async def _replay(self, call: HubRequest, exchange: Exchange, webhook: str) -> None:
-        call.query(NoQuery)
-        await self._find(call.hub, call.identity, webhook)
-        delivered, failed = await self._node.webhooks.replay(call.hub, webhook)
-        exchange.answer_json(bodies.replayed_json(delivered, failed))
 
-    async def _find(self, hub: Hub, identity: Identity, webhook: str) -> Webhook:
-        """Raises `NotSubscribed`, also for those of others: nobody learns what they have."""
-        found = await self._node.webhooks.find(hub, webhook)
-        if not _reaches(identity, found):
-            raise NotSubscribed(f"hub {hub.name!r} has no webhook {webhook[:64]!r} of yours")
-        return found
+@WEBHOOK_API.serve(
+    "POST", "", body=WebhookOrder, answers={201: WebhookView},
+    errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
+)  # fmt: skip
+async def create_webhook(node: Node, request: HubRequest[NoQuery]) -> None:
+    """Send a channel's messages to a URL."""
+    wanted, start = read_order(request.request.body)
+    webhook = await node.feature(Webhooks).subscribe(request.hub, request.identity, wanted, start)
+    request.exchange.answer(201, _encode(view_of(webhook)))
+
+
+@WEBHOOK_API.serve(
+    "GET", "", answers={200: PlainWebhooks}, errors=(NotPermitted, Unavailable),
+    summary="List webhooks: one's own, or all of the hub for services and administrators",
+)  # fmt: skip
+async def list_webhooks(node: Node, request: HubRequest[WebhooksQuery]) -> bytes:
+    limit, after = request.query.limit, request.query.after
+    found: list[Webhook] = []
+    more = True
+    while more and len(found) < limit:
+        page = await node.feature(Webhooks).list(request.hub, after, LARGEST_PAGE)
+        more = len(page) == LARGEST_PAGE
+        after = page[-1].id if page else after
+        found += [each for each in page if _reaches(request.identity, each)]
+    more = more or len(found) > limit
+    found = found[:limit]
+    following = found[-1].id if more else None
+    return _encode(PlainWebhooks([view_of(each) for each in found], following))
+
+
+@WEBHOOK_API.serve("GET", "/{webhook}", answers={200: WebhookView})
+async def read_webhook(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """Read the state of a webhook."""
+    found = await _find(node, request)
+    return _encode(view_of(found, await node.feature(Webhooks).describe(request.hub, found.id)))
+
+
+@WEBHOOK_API.serve("DELETE", "/{webhook}")
+async def delete_webhook(node: Node, request: HubRequest[NoQuery]) -> None:
+    """End a webhook.
+
+    Owners end theirs also after they lost the permission to read: it is the way to stop it."""
+    await node.feature(Webhooks).end(await _find(node, request))
+    request.exchange.answer(204, b"")
+
+
+@WEBHOOK_API.serve("POST", "/{webhook}/replay", answers={200: Replayed})
+async def replay_webhook(node: Node, request: HubRequest[NoQuery]) -> bytes:
+    """Send the dead letters of a webhook again."""
+    found = await _find(node, request)
+    return _encode(Replayed(*await node.feature(Webhooks).replay(request.hub, found.id)))
+
+
+async def _find(node: Node, request: HubRequest[NoQuery]) -> Webhook:
+    """Services and administrators may access all webhooks of their hub, others their own. Raises
+    `NotSubscribed`, also for webhooks of others, so that their existence is not disclosed."""
+    hub, webhook = request.hub, request.path["webhook"]
+    found = await node.feature(Webhooks).find(hub, webhook)
+    if not _reaches(request.identity, found):
+        raise NotSubscribed(f"hub {hub.name!r} has no webhook {webhook[:64]!r} of yours")
+    return found
 
 
 def _reaches(identity: Identity, webhook: Webhook) -> bool:

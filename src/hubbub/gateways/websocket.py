@@ -1,4 +1,4 @@
-"""A WebSocket connection: frames in, requests to its session; packed bytes out."""
+"""WebSocket connections: decodes frames into requests for the session, and writes packed bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.domain.notices import Disconnect
 from hubbub.domain.requests import Request
 from hubbub.gateways.encoders import WebSocketEncoder
 from hubbub.gateways.outlet import Outlet, Talk
-from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, Turns, Usage
+from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, AddressUsage, Turns
 from hubbub.protocols.websocket import (
     Event,
     FrameError,
@@ -23,12 +23,17 @@ from hubbub.protocols.websocket import (
 )
 
 UNSUPPORTED_DATA = 1003
+BACK_SOON = 4000
+"""Close code of a client that is likely to restore its session soon, such as a page in the
+back/forward cache."""
+RETURN_SECONDS = 30.0
+"""How long its session continues without it, so that presence shows no leave and join."""
 LAST_REQUESTS = 64
-"""Requests that are still handled where the client hangs up while they wait for their turn."""
+"""Queued requests that are still handled after the client disconnected."""
 
 
 class WebSocketConnection(Outlet):
-    """From the end of the handshake to the close."""
+    """A connection from the end of the handshake to the close."""
 
     __slots__ = (
         "_codec",
@@ -41,6 +46,7 @@ class WebSocketConnection(Outlet):
         "_reader",
         "_requests",
         "_rest",
+        "_returning",
         "_turns",
         "address",
         "usage",
@@ -63,21 +69,23 @@ class WebSocketConnection(Outlet):
         self._reader = FrameReader(max_message_bytes, encoder.deflate)
         self._turns = turns
         self.address = turns.address_of(peer)
-        self.usage = Usage()
+        self.usage = AddressUsage()
         self._rest = b""
-        """What came in and was not read yet."""
+        """Received data that was not decoded."""
         self._events: Iterator[Event] = iter(())
-        """Frames that were read and not handled."""
+        """Decoded frames that were not handled."""
         self._requests: Iterator[Request] | None = None
-        """What is left of the frame that is being handled."""
+        """The remaining requests of the frame being handled."""
         self._pending = False
-        """Something came in that may not be handled yet."""
+        """Data arrived that may not be handled yet."""
         self._queued = False
         self._paused = False
         self._held = 0
-        """By how many it is told to wait: its session, and channels that are behind."""
+        """How many parties asked it to wait: its session, and channels that lag."""
+        self._returning: asyncio.TimerHandle | None = None
+        """A timer that ends the session of a client that has not returned."""
         self._counted = 0
-        """What waited here when it was last counted."""
+        """The backlog when it was last counted."""
 
     @property
     def rid(self) -> int | None:
@@ -97,8 +105,8 @@ class WebSocketConnection(Outlet):
             self._serve_little(data)
 
     def _serve_little(self, data: bytes) -> None:
-        """Less than a slice, while nothing waits: mostly one message, which is handled in fewer
-        steps than `_serve` takes."""
+        """Handles less than a slice while nothing waits, usually one message, faster than
+        `_serve`."""
         try:
             events = self._reader.feed(data)
         except FrameError as error:
@@ -127,7 +135,7 @@ class WebSocketConnection(Outlet):
             self._go_on()
 
     def _keep(self, data: bytes) -> None:
-        """It is not the connection's turn."""
+        """Stores data until the connection's turn."""
         self._rest += data
         self._pending = True
         if self.session is not None:
@@ -143,7 +151,7 @@ class WebSocketConnection(Outlet):
             self._serve(SLICE_REQUESTS)
 
     def _serve(self, left: int) -> None:
-        """Handle a slice of what came in; what is left waits for another turn."""
+        """Handles a slice of the received data; the rest waits for another turn."""
         most, size = left, len(self._rest)
         while left > 0 and not (self._held or self._closing):
             if self._requests is not None:
@@ -167,7 +175,7 @@ class WebSocketConnection(Outlet):
         self._go_on()
 
     def _go_on(self) -> None:
-        """Wait for a turn if there is something to do, and take in as much as may wait."""
+        """Queues the connection if there is work, and reads as much as may wait."""
         if self._pending and not (self._queued or self._held or self._closing):
             self._queued = True
             self._turns.wait(self)
@@ -199,12 +207,12 @@ class WebSocketConnection(Outlet):
             self._events = self._until(error)
 
     def _until(self, error: FrameError) -> Iterator[Event]:
-        """What came before the client broke the protocol."""
+        """The events before the client violated the protocol."""
         yield from error.events
         self._fail(error.close_code, error.message)
 
     def _handle(self, event: Event) -> int:
-        """Answers what it costs, beside the requests of a message."""
+        """Returns its cost, besides the requests in a message."""
         session, opcode = self.session, event.opcode
         if session is None:
             return 1
@@ -225,15 +233,19 @@ class WebSocketConnection(Outlet):
         return 1
 
     def _answer_close(self, event: Event) -> None:
-        """The client closes: echo its code, keep its state, hang up."""
+        """The client closes: echoes its code, keeps the session's state, and disconnects."""
+        code = parse_close(event.data)[0]
+        self.send(close_frame(code))
         if self.session is not None:
             self.session.reason = "closed"
-        self.send(close_frame(parse_close(event.data)[0]))
+            if code == BACK_SOON and self.session.restorable:
+                loop = asyncio.get_running_loop()
+                self._returning = loop.call_later(RETURN_SECONDS, self._end_session)
         self._close_soon()
         self.transport.close()
 
     def _fail(self, close_code: int, message: str) -> None:
-        """The client broke the protocol: say how, in words and with the standard's code."""
+        """The client violated the protocol: closes with a reason and the standard's code."""
         if self._closing:
             return
         error = TooLarge(message) if close_code == 1009 else Malformed(message)
@@ -249,6 +261,23 @@ class WebSocketConnection(Outlet):
         code = 1001 if isinstance(error, GoingAway) else error.close_code
         return self.encoder.pack([unit]) + close_frame(code, f"{error.code}: {error.message}")
 
+    def disconnect(self, error: HubbubError) -> None:
+        if self._returning is None:
+            super().disconnect(error)
+        elif self.session is not None:  # it was restored, or ended from here
+            self._returning.cancel()
+            self._returning = None
+            self.session.reason = error.code
+            self._end_session()
+
+    def _leave_session(self) -> None:
+        if self._returning is None:
+            super()._leave_session()
+
+    def _lose_session(self) -> None:
+        if self._returning is None:
+            super()._lose_session()
+
     def _close_soon(self) -> None:
         super()._close_soon()
         self._held = 0
@@ -256,8 +285,8 @@ class WebSocketConnection(Outlet):
         asyncio.get_running_loop().call_soon(self._await_close)
 
     def _await_close(self, data: bytes = b"") -> None:
-        """What it says does not count any more, except that it closes too, in its turn. A client
-        that sends on beyond a slice is not read any more: the connection ends soon."""
+        """Ignores further data except for the client's close frame. A client that sends more than a
+        slice is not read any more: the connection ends soon."""
         self._rest += data
         if len(self._rest) > SLICE_BYTES:
             self._rest = b""
@@ -287,7 +316,7 @@ class WebSocketConnection(Outlet):
 
 
 class EchoConnection(asyncio.Protocol):
-    """Says back what it hears, on the hub's own framing: for conformance suites."""
+    """Echoes what it receives, with the hub's own framing; for conformance suites."""
 
     __slots__ = ("_reader", "_transport")
 

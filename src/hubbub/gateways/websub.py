@@ -1,4 +1,4 @@
-"""The WebSub hub: subscriptions that are verified, pings, and content that is sent along."""
+"""The WebSub hub: verified subscriptions, pings, and published content."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import Any
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed, NotPermitted, NotSubscribed
 from hubbub.domain.webhooks import WantedWebhook, websub_channel
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest
-from hubbub.gateways.exchange import Exchange
+from hubbub.engine.webhooks.service import Webhooks
+from hubbub.gateways.calls import HubCall, expect
+from hubbub.gateways.exchange import HttpExchange
 from hubbub.gateways.http import TEXT_UTF8
 from hubbub.gateways.light import publish_body
 from hubbub.protocols.websub import (
     FORM,
     Publication,
-    Subscription,
+    WebSubRequest,
     hub_url,
     own_topic,
     read_form,
@@ -27,44 +28,45 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 MAX_TOPICS = 1000
-"""That one ping may name."""
+"""Maximum number of topics in one ping."""
 MAX_DENIALS = 1000
-"""That are being told to callbacks."""
+"""Maximum number of denials being sent to callbacks."""
 
 
 class WebSubDoor:
-    """Answers at once; what it asks of others, callbacks and topics, happens afterwards."""
+    """Responds at once; requests to callbacks and topics follow in the background."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self._webhooks = node.feature(Webhooks)
         self._later = TaskSet(_log)
 
     def handle(
         self,
-        call: HubRequest,
-        exchange: Exchange,
+        call: HubCall,
+        exchange: HttpExchange,
         base: str,
         bases: Sequence[str],
         at_root: bool = False,
     ) -> None:
-        """`base` is the address of this hub that others are told, `bases` are those by which own
-        topics are known. `at_root`: the caller reached the hub at `/websub`, and is told so."""
-        call.expect(b"POST")
-        in_query = any(name == "hub.mode" for name, _ in call.parameters)
-        asked = read_request(call.parameters if in_query else _form(call))
+        """`base` is the hub's public address, `bases` are the addresses that identify own topics.
+        `at_root`: the caller used `/websub`, and is told that address."""
+        expect(call.request, b"POST")
+        in_query = any(name == "hub.mode" for name, _ in call.target.query)
+        asked = read_request(call.target.query if in_query else _form(call))
         work: Coroutine[Any, Any, str]
-        if isinstance(asked, Subscription):
+        if isinstance(asked, WebSubRequest):
             work = self._subscribe(call, asked, base, bases, at_root)
         elif in_query and call.request.body:
             work = self._publish(call, asked, bases)
         else:
             work = self._ping(call, asked, bases)
         settings = call.hub.configuration.settings
-        silent = settings.websub_no_content and not isinstance(asked, Subscription)
+        silent = settings.websub_no_content and not isinstance(asked, WebSubRequest)
         exchange.complete(self._answer(exchange, work, silent))
 
     @staticmethod
-    async def _answer(exchange: Exchange, work: Coroutine[Any, Any, str], silent: bool) -> None:
+    async def _answer(exchange: HttpExchange, work: Coroutine[Any, Any, str], silent: bool) -> None:
         text = await work
         if silent:
             exchange.answer(204, b"", TEXT_UTF8)
@@ -73,13 +75,13 @@ class WebSubDoor:
 
     async def _subscribe(
         self,
-        call: HubRequest,
-        asked: Subscription,
+        call: HubCall,
+        asked: WebSubRequest,
         base: str,
         bases: Sequence[str],
         at_root: bool,
     ) -> str:
-        webhooks = self._node.webhooks
+        webhooks = self._webhooks
         channel, own = _channel(call, asked.topic, bases)
         if own and not base:  # then the subscriber itself says where the hub is
             base = next(each for each in bases if asked.topic.startswith(f"{each}/"))
@@ -106,13 +108,13 @@ class WebSubDoor:
             )
         return f"the callback will be asked whether it wants to {asked.mode}"
 
-    async def _ping(self, call: HubRequest, asked: Publication, bases: Sequence[str]) -> str:
+    async def _ping(self, call: HubCall, asked: Publication, bases: Sequence[str]) -> str:
         topics = {topic: _channel(call, topic, bases) for topic in asked.topics}
         if len(topics) > MAX_TOPICS:
             raise BadRequest(f"a ping names {len(topics)} topics; {MAX_TOPICS} are allowed")
         for topic, (channel, own) in topics.items():
             if not own:
-                await self._node.webhooks.ping(call.hub, topic, channel)
+                await self._webhooks.ping(call.hub, topic, channel)
         return "the topic will be fetched"
 
     def _do_later(self, work: Coroutine[Any, Any, object]) -> None:
@@ -124,7 +126,7 @@ class WebSubDoor:
     def stop(self) -> None:
         self._later.cancel()
 
-    async def _publish(self, call: HubRequest, asked: Publication, bases: Sequence[str]) -> str:
+    async def _publish(self, call: HubCall, asked: Publication, bases: Sequence[str]) -> str:
         if len(asked.topics) > 1:
             raise BadRequest("content belongs to one topic; give one hub.topic")
         channel, _ = _channel(call, asked.topics[0], bases)
@@ -132,7 +134,7 @@ class WebSubDoor:
         return f"published as message {serial}, {message_id}"
 
 
-def _form(call: HubRequest) -> Sequence[tuple[str, str]]:
+def _form(call: HubCall) -> Sequence[tuple[str, str]]:
     content_type = call.request.header(b"content-type") or FORM
     if content_type.partition(";")[0].strip().lower() != FORM:
         raise Malformed(
@@ -142,8 +144,8 @@ def _form(call: HubRequest) -> Sequence[tuple[str, str]]:
     return read_form(call.request.body)
 
 
-def _channel(call: HubRequest, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
-    """The channel of a topic, and whether it is one of this hub."""
+def _channel(call: HubCall, topic: str, bases: Sequence[str]) -> tuple[str, bool]:
+    """The channel of a topic, and whether it is one of this hub's."""
     own = own_topic(topic, bases)
     if own is None:
         return websub_channel(topic), False
@@ -157,4 +159,4 @@ def _channel(call: HubRequest, topic: str, bases: Sequence[str]) -> tuple[str, b
 
 def _log(error: BaseException) -> None:
     if not isinstance(error, HubbubError):
-        logger.error("what WebSub does afterwards failed", exc_info=error)
+        logger.error("a background task of WebSub failed", exc_info=error)

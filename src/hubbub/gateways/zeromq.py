@@ -1,9 +1,8 @@
-"""The ZeroMQ door: a ROUTER socket on the hub's event loop.
+"""The ZeroMQ gateway: a ROUTER socket on the hub's event loop.
 
-The socket is read when its descriptor says so, and written without waiting: a client that does not
-read gets no more than its queue holds, and never holds up another. (pyzmq's own asyncio sockets
-queue what cannot be sent at once, in one row for all clients.)
-"""
+The socket is read when its descriptor signals, and written without blocking: a client that does not
+read loses messages beyond its queue, and never delays another. (pyzmq's own asyncio sockets queue
+unsent messages of all clients in one line.)"""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ from hubbub.gateways.zeromq_curve import CurveSettings, Gatekeeper, has_mail
 from hubbub.gateways.zeromq_relay import CONNECTIONS_WAITING, Relay, RelayLimits
 from hubbub.gateways.zeromq_service import KnownKey, ReplyFrames, TopicService, topic_of
 from hubbub.protocols.zeromq.answers import refused
-from hubbub.protocols.zeromq.requests import Request, read_request, split_envelope
+from hubbub.protocols.zeromq.requests import ZeromqRequest, read_request, split_envelope
 from hubbub.protocols.zeromq.zmtp import CURVE_OVERHEAD
 
 logger = logging.getLogger(__name__)
 
 MESSAGES_PER_TURN = 16
-"""Read at a time; then it is others' turn on the loop."""
+"""Messages read before other tasks of the event loop run."""
 HANDSHAKE_MILLISECONDS = 10_000
 DRAIN_SECONDS = 3.0
 FLUSH_MILLISECONDS = 1000
@@ -47,21 +46,21 @@ class ZeroMqSettings(msgspec.Struct, frozen=True):
     max_in_flight_per_peer: int
     max_connections: int = 1000
     max_buffered_bytes: int = 32 << 20
-    """Of all connections together, of messages that are not whole or not read yet."""
+    """Maximum size of incomplete or unread messages of all connections together."""
     curve: CurveSettings | None = None
 
 
 class ZeroMqDoor:
-    """`start` it, `stop` it."""
+    """Call `start`, later `stop`."""
 
     def __init__(self, service: TopicService, settings: ZeroMqSettings) -> None:
         self._service = service
         self._settings = settings
         self._tasks: dict[asyncio.Task[None], bool] = {}
-        """What is under way, and whether it only waits."""
+        """Requests in progress, and whether they only wait."""
         self._of_peer: Counter[bytes] = Counter()
         self.waiting = 0
-        """Gets that wait for a message."""
+        """The number of gets that wait for a message."""
         self._draining = False
         self._read_later = False
         self._context: zmq.Context[zmq.Socket[bytes]] | None = None
@@ -77,10 +76,10 @@ class ZeroMqDoor:
             service.clock,
         )
         self.undelivered = 0
-        """Answers whose client was gone, or did not read."""
+        """Responses whose client had disconnected or did not read."""
 
     async def start(self) -> str:
-        """Listen; answers where. Raises `OSError`."""
+        """Listens; returns the address. Raises `OSError`."""
         self._loop = asyncio.get_running_loop()
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
@@ -117,7 +116,7 @@ class ZeroMqDoor:
             self._gatekeeper.guard(socket)
 
     async def stop(self) -> None:
-        """Take no more, let what is under way end, and send the answers."""
+        """Accepts no more requests, and waits until those in progress are answered."""
         if self._context is None:
             return
         self._draining = True
@@ -138,7 +137,7 @@ class ZeroMqDoor:
     # -- in -------------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """The descriptor tells that something happened, and not again before all was read."""
+        """The descriptor signals once, and not again before everything was read."""
         self._read_later = False
         if self._context is None:
             return
@@ -151,8 +150,7 @@ class ZeroMqDoor:
         self._read_soon()
 
     def _next(self) -> tuple[list[bytes], KnownKey | None, str]:
-        """The next message, whose it is if a key tells, and the address that it came from. Raises
-        `zmq.Again`."""
+        """The next message, the owner of its key if known, and its address. Raises `zmq.Again`."""
         frames = self._socket.recv_multipart(_LAST, copy=False)
         key = None if self._gatekeeper is None else self._gatekeeper.who(frames[0])
         return [frame.bytes for frame in frames], key, self.relay.handed_out(frames)
@@ -212,7 +210,7 @@ class ZeroMqDoor:
         self,
         peer: bytes,
         envelope: list[bytes],
-        request: Request,
+        request: ZeromqRequest,
         key: KnownKey | None,
         address: str,
     ) -> None:
@@ -221,7 +219,9 @@ class ZeroMqDoor:
             with suppress(HubbubError):
                 await self._service.give_back(request, answer)
 
-    async def _answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
+    async def _answer(
+        self, request: ZeromqRequest, key: KnownKey | None, address: str
+    ) -> ReplyFrames:
         try:
             return await self._service.answer(request, key, address)
         except HubbubError as error:
@@ -241,7 +241,7 @@ class ZeroMqDoor:
             self._socket.send(frames[-1], _LAST)
         except zmq.ZMQError as error:
             self.undelivered += 1
-            logger.debug("a ZeroMQ client did not take its answer: %s", error)
+            logger.debug("a ZeroMQ client did not read its response: %s", error)
             return False
         finally:
             # Sending may have noticed what the descriptor would have told.

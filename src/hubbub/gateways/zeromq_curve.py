@@ -1,7 +1,7 @@
-"""CURVE: an encrypted ZeroMQ door, and who the holders of which keys are.
+"""CURVE: encryption for ZeroMQ, and the owners of client keys.
 
-libzmq asks about each new connection over a socket inside the process (ZAP, RFC 27); this answers.
-"""
+libzmq asks about each new connection over a socket inside the process (ZAP, RFC 27); this module
+responds."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ _DOMAIN = b"hubbub"
 
 
 def has_mail(socket: zmq.Socket[bytes]) -> bool:
-    """A descriptor tells once that there is something; whoever did not read it all asks here."""
+    """Whether a message waits: a descriptor signals only once, so it must be checked after partial
+    reads."""
     return bool(int(socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN)
 
 
 class CurveSettings(msgspec.Struct, frozen=True):
     secret_key: bytes
-    """The server's own, in Z85."""
+    """The server's secret key, in Z85."""
     clients: Mapping[bytes, KnownKey]
-    """By their public key, in its 32 bytes."""
+    """Users by their 32-byte public key."""
     allow_unknown: bool = False
-    """Others may come too; they have to bring a token."""
+    """Accepts clients with unknown keys; they need a token."""
 
     def __repr__(self) -> str:
         return f"<CurveSettings, {len(self.clients)} clients>"
 
 
 class Gatekeeper:
-    """Decides about new connections. Lives as long as the socket that it guards."""
+    """Accepts or refuses new connections. Lives as long as its socket."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], settings: CurveSettings) -> None:
         self._settings = settings
@@ -49,7 +50,7 @@ class Gatekeeper:
         self._socket.bind(ZAP_ENDPOINT)
 
     def guard(self, socket: zmq.Socket[bytes]) -> None:
-        """Before the socket is bound."""
+        """Call it before the socket is bound."""
         socket.setsockopt(zmq.CURVE_SERVER, 1)
         socket.setsockopt(zmq.CURVE_SECRETKEY, self._settings.secret_key)
         socket.setsockopt(zmq.ZAP_DOMAIN, _DOMAIN)
@@ -84,7 +85,7 @@ class Gatekeeper:
         return [version, request_id, b"200", b"OK", user, b""]
 
     def _user(self, key: bytes) -> bytes | None:
-        """Looks at all of them, so that the time tells nothing about the keys."""
+        """Compares all keys, so that the time reveals nothing about them."""
         found = None
         for known in self._settings.clients:
             if hmac.compare_digest(known, key):

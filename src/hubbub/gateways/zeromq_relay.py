@@ -1,10 +1,9 @@
-"""Stands between ZeroMQ clients and libzmq, which holds messages that never end without a bound.
+"""A relay between ZeroMQ clients and libzmq, which buffers incomplete messages without a limit.
 
-libzmq bounds a frame (`ZMQ_MAXMSGSIZE`) and counts whole messages, but keeps the frames of a
-message until the last one is there. The relay listens in its place, knows each client's address,
-passes bytes on to libzmq over a local socket, and counts what has not come out there as a message:
-for each connection, and for all. Whoever is over the bound and does not get on is disconnected.
-"""
+libzmq limits a frame (`ZMQ_MAXMSGSIZE`) and counts complete messages, but keeps the frames of a
+message until the last one arrives. The relay listens in its place, knows each client's address,
+forwards bytes to libzmq over a local socket, and counts those that have not come out as a message:
+per connection, and for all. A connection over the limit without progress is closed."""
 
 from __future__ import annotations
 
@@ -25,52 +24,52 @@ from hubbub.domain.errors import Malformed
 from hubbub.domain.holdings import Holdings
 from hubbub.domain.limits import network_of
 from hubbub.gateways.sockets import bound_unsent
-from hubbub.gateways.turns import Address, Turns, Usage
+from hubbub.gateways.turns import AddressUsage, ClientAddress, Turns
 from hubbub.ports.clock import Clock
 from hubbub.protocols.zeromq.zmtp import UnsettledFrames
 
 logger = logging.getLogger(__name__)
 
 STALLED_SECONDS = 1.0
-"""How long a connection that is over its bound may go without a message that is whole."""
+"""How long a connection over its limit may go without a complete message."""
 CONNECTIONS_WAITING = 2048
-"""To be accepted."""
+"""Maximum number of connections that wait to be accepted."""
 SLICE_FRAMES, SLICE_COST = 256, 4
 """Frames of one connection that are looked at before the next has its turn, and what that costs."""
 UNKNOWN = "unknown"
-"""In place of the address of a client that is gone; they all count as one."""
+"""The address of clients that have disconnected; all of them count as one."""
 
 
 class RelayLimits(msgspec.Struct, frozen=True):
     connection_bytes: int
-    """That a connection may have under way; a whole message must fit."""
+    """Maximum number of pending bytes per connection; a whole message must fit."""
     total_bytes: int
     connections: int
 
 
 class Relay:
-    """`start` it after libzmq is bound to `inner`, `stop` it before libzmq ends."""
+    """Call `start` after libzmq is bound to `inner`, and `stop` before libzmq ends."""
 
     def __init__(self, limits: RelayLimits, overhead: int, clock: Clock) -> None:
-        """`overhead`: by how much CURVE makes a frame longer."""
+        """`overhead`: how many bytes CURVE adds to a frame."""
         self.limits = limits
         self.overhead = overhead
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._holdings = Holdings(limits.total_bytes)
         self.cut = 0
-        """Connections that were disconnected for what they had under way."""
+        """The number of connections closed for too many pending bytes."""
         self._numbers = count(1)
-        self._clients: dict[str, Client] = {}
+        self._clients: dict[str, RelayedClient] = {}
         """By the name of the local socket."""
-        self._peers: dict[bytes, Client] = {}
-        """By the id that libzmq gave them."""
+        self._peers: dict[bytes, RelayedClient] = {}
+        """By the routing id that libzmq assigned."""
         self.turns = Turns(clock)
         self._server: asyncio.Server | None = None
         self._sweep: asyncio.TimerHandle | None = None
 
     @property
     def total(self) -> int:
-        """Bytes that all connections have under way."""
+        """Pending bytes of all connections."""
         return self._holdings.total
 
     def make_inner(self) -> str:
@@ -84,20 +83,20 @@ class Relay:
         return f"{self._folder.name}/router"
 
     async def start(self, endpoint: str) -> str:
-        """Listen; answers where. Raises `OSError`."""
+        """Listens; returns the address. Raises `OSError`."""
         loop = asyncio.get_running_loop()
         scheme, _, rest = endpoint.partition("://")
         if scheme == "ipc":
             _remove(rest)
             self._server = await loop.create_unix_server(
-                lambda: Client(self), rest, backlog=CONNECTIONS_WAITING
+                lambda: RelayedClient(self), rest, backlog=CONNECTIONS_WAITING
             )
             return endpoint
         if scheme != "tcp":
             raise OSError(f"{endpoint!r} is no address; give tcp://host:port or ipc:///path")
         host, _, port = rest.rpartition(":")
         self._server = await loop.create_server(
-            lambda: Client(self),
+            lambda: RelayedClient(self),
             None if host == "*" else host.strip("[]"),
             0 if port == "*" else int(port),
             backlog=CONNECTIONS_WAITING,
@@ -109,12 +108,12 @@ class Relay:
         return f"tcp://{shown}:{bound[1]}"
 
     def stop(self) -> None:
-        """Take no new connections; those that are there still get their answers."""
+        """Accepts no new connections; existing ones still get their responses."""
         if self._server is not None:
             self._server.close()
 
     def close(self) -> None:
-        """After libzmq has sent all that it had."""
+        """Call it after libzmq has sent all data."""
         if self._sweep is not None:
             self._sweep.cancel()
         for client in list(self._clients.values()):
@@ -125,22 +124,22 @@ class Relay:
 
     # -- from the clients -----------------------------------------------------------------------
 
-    def enter(self, client: Client) -> bool:
-        """Whether there is room for one more."""
+    def enter(self, client: RelayedClient) -> bool:
+        """Whether there is room for another connection."""
         if len(self._clients) >= self.limits.connections:
             return False
         client.name = f"{self.inner}-{next(self._numbers)}"
         self._clients[client.name] = client
         return True
 
-    def leave(self, client: Client) -> None:
+    def leave(self, client: RelayedClient) -> None:
         self._clients.pop(client.name, None)
         self._holdings.release(client)
         if client.peer is not None and self._peers.get(client.peer) is client:
             del self._peers[client.peer]
 
-    def count(self, client: Client) -> None:
-        """What a connection has under way has changed."""
+    def count(self, client: RelayedClient) -> None:
+        """A connection's number of pending bytes changed."""
         held = client.held_bytes
         client.hold("full", held > self.limits.connection_bytes)
         if held > self.limits.connection_bytes and self._sweep is None:
@@ -164,7 +163,7 @@ class Relay:
     # -- from libzmq ----------------------------------------------------------------------------
 
     def handed_out(self, frames: Sequence[zmq.Frame]) -> str:
-        """A whole message came out, its sender's id first. Answers the sender's address."""
+        """libzmq returned a whole message, the sender's id first. Returns the sender's address."""
         peer = frames[0].bytes
         client = self._peers.get(peer) or self._meet(peer, frames[0])
         if client is None:
@@ -174,9 +173,9 @@ class Relay:
         self.count(client)
         return client.peer_address
 
-    def _meet(self, peer: bytes, frame: zmq.Frame) -> Client | None:
-        """The first message of a connection: libzmq tells the descriptor of its local socket, whose
-        other end has a name."""
+    def _meet(self, peer: bytes, frame: zmq.Frame) -> RelayedClient | None:
+        """Identifies a connection at its first message: libzmq reports the descriptor of its local
+        socket, whose other end has a name."""
         try:
             with socket.socket(fileno=os.dup(int(str(frame.get("__fd"))))) as end:
                 name = end.getpeername()
@@ -190,11 +189,11 @@ class Relay:
 
 
 def _remove(path: str) -> None:
-    """A socket that a server before this one left behind."""
+    """Removes a socket left by an earlier server."""
     Path(path).unlink(missing_ok=True)
 
 
-class Client(asyncio.Protocol):
+class RelayedClient(asyncio.Protocol):
     """A client's connection, with the one to libzmq behind it."""
 
     def __init__(self, relay: Relay) -> None:
@@ -204,14 +203,15 @@ class Client(asyncio.Protocol):
         self.name = ""
         self.peer_address = ""
         self.network = ""
-        self.address: Address
-        self.usage = Usage()
+        self.address: ClientAddress
+        self.usage = AddressUsage()
         self._rest = b""
-        """What came in and has to wait for the connection's turn, from `_at` on."""
+        """Received data that waits for the connection's turn, from `_at` on."""
         self._at = 0
         self.peer: bytes | None = None
         self.stalled = False
-        """Over the bound since before the last look, without a message that came out."""
+        """The connection has been over its limit since before the last check, without a complete
+        message."""
         self.held_by: set[str] = set()
         self._early = b""
         self._inner: _Inner | None = None
@@ -270,7 +270,7 @@ class Client(asyncio.Protocol):
         return self.frames.held_bytes + len(self._rest) - self._at
 
     def take_turn(self) -> None:
-        """Called by `Turns`: look at a slice, and pass it on."""
+        """Parses and forwards a slice of the data."""
         if self.transport.is_closing():
             return
         try:
@@ -294,7 +294,7 @@ class Client(asyncio.Protocol):
             self._relay.count(self)
 
     def hold(self, reason: str, holds: bool) -> None:
-        """Read no more while there is a reason."""
+        """Stops reading while there is a reason."""
         if holds == (reason in self.held_by):
             return
         before = bool(self.held_by)
@@ -314,10 +314,11 @@ class Client(asyncio.Protocol):
             self._inner.resume_reading()
 
     def give_up(self) -> None:
-        """It has too much under way, or has most where all together have too much."""
+        """The connection has too many pending bytes, or the most while all together have too
+        many."""
         self._relay.cut += 1
         logger.warning(
-            "disconnected a ZeroMQ client at %s: %d bytes of it are no whole message",
+            "disconnected a ZeroMQ client at %s: it sent %d bytes without completing a message",
             self.peer_address,
             self.held_bytes,
         )
@@ -340,7 +341,7 @@ class Client(asyncio.Protocol):
 class _Inner(asyncio.Protocol):
     """The connection to libzmq."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: RelayedClient) -> None:
         self._client = client
         self.transport: asyncio.Transport
 

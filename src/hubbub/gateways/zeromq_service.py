@@ -1,4 +1,4 @@
-"""What a ZeroMQ request does: who asks, and what the topics answer."""
+"""Executes ZeroMQ requests: identifies the caller and calls the topic service."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.stopping import ServerStop
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.engine.topics.service import Topics
 from hubbub.protocols.zeromq import answers
 from hubbub.protocols.zeromq.commands import Shutdown
-from hubbub.protocols.zeromq.requests import Credential, Request
+from hubbub.protocols.zeromq.requests import ZeromqCredential, ZeromqRequest
 
 
 class KnownKey(msgspec.Struct, frozen=True):
-    """Who the holder of a CURVE key is, and in which hub."""
+    """The owner of a CURVE key, and the owner's hub."""
 
     hub: str
     identity: Identity
 
 
 class ReplyFrames(msgspec.Struct, frozen=True):
-    """Frames for the client. What they hand out goes back if they cannot be delivered."""
+    """Frames for the client. Messages in them are given back if they cannot be sent."""
 
     frames: answers.Frames
     hub: Hub | None = None
@@ -37,20 +38,23 @@ class ReplyFrames(msgspec.Struct, frozen=True):
 
 
 class TopicService:
-    """Answers requests, one at a time or many at once."""
+    """Handles requests, one at a time or concurrently."""
 
     def __init__(self, node: Node, stop: ServerStop) -> None:
         self._node = node
+        self._topics = node.feature(Topics)
         self._stop = stop
         self.clock = node.clock
 
-    async def answer(self, request: Request, key: KnownKey | None, address: str) -> ReplyFrames:
-        """`key` is the caller's CURVE key, if that is known. Raises `HubbubError`."""
+    async def answer(
+        self, request: ZeromqRequest, key: KnownKey | None, address: str
+    ) -> ReplyFrames:
+        """`key` is the caller's CURVE key, if known. Raises `HubbubError`."""
         command, credential = request.command, request.credential
         if isinstance(command, Shutdown):
             await self._shut_down(credential, address)
             return ReplyFrames(answers.SHUTDOWN)
-        if isinstance(command, Ping) and key is None and credential == Credential():
+        if isinstance(command, Ping) and key is None and credential == ZeromqCredential():
             return ReplyFrames(answers.pong())
         hub, identity = await self._caller(credential, key, address)
         self._node.throttle.admit(hub.name, identity, address)
@@ -60,20 +64,21 @@ class TopicService:
             return reply
         return msgspec.structs.replace(reply, frames=answers.with_note(reply.frames, note))
 
-    async def give_back(self, request: Request, answer: ReplyFrames) -> None:
-        """The client is gone: others that share its subscription need not wait for the lease."""
+    async def give_back(self, request: ZeromqRequest, answer: ReplyFrames) -> None:
+        """The client disconnected: its messages are released, so that other consumers need not wait
+        for the lease."""
         command = request.command
         if not isinstance(command, TopicGet) or answer.hub is None:
             return
         serials = tuple(each.message.serial for each in answer.articles)
         for topic in dict.fromkeys(each.message.channel for each in answer.articles):
             back = TopicAck(topic, command.name, serials, consumer=command.consumer, give_back=True)
-            await self._node.topics.acknowledge(answer.hub, answer.identity, back)
+            await self._topics.acknowledge(answer.hub, answer.identity, back)
 
     # -- who asks -------------------------------------------------------------------------------
 
     async def _caller(
-        self, credential: Credential, key: KnownKey | None, address: str
+        self, credential: ZeromqCredential, key: KnownKey | None, address: str
     ) -> tuple[Hub, Identity]:
         credentials = self._node.credentials
         if credential.token is not None:
@@ -100,7 +105,7 @@ class TopicService:
         self._node.tokens.check(key.identity, key.hub)
         return self._node.hub(key.hub), key.identity
 
-    async def _shut_down(self, credential: Credential, address: str) -> None:
+    async def _shut_down(self, credential: ZeromqCredential, address: str) -> None:
         if credential.token is None:
             raise NotAuthenticated("shutdown wants the token of an administrator")
         _, identity = self._node.credentials.identify(credential.token, address)
@@ -108,8 +113,8 @@ class TopicService:
 
     # -- what is asked --------------------------------------------------------------------------
 
-    async def _carry_out(self, request: Request, hub: Hub, identity: Identity) -> ReplyFrames:
-        command, topics = request.command, self._node.topics
+    async def _carry_out(self, request: ZeromqRequest, hub: Hub, identity: Identity) -> ReplyFrames:
+        command, topics = request.command, self._topics
         if isinstance(command, PublishItem):
             message_id, outcome = await topics.put(hub, identity, command, "zeromq")
             return ReplyFrames(answers.put_reply(command.channel, message_id, outcome))
@@ -119,7 +124,7 @@ class TopicService:
         return ReplyFrames(answers.frames_of(notice), hub, identity, answers.handed_out(notice))
 
 
-def topic_of(request: Request) -> str:
+def topic_of(request: ZeromqRequest) -> str:
     """The topic that an error is about, or nothing."""
     command = request.command
     if isinstance(command, PublishItem):

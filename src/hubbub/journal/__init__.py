@@ -1,1 +1,1 @@
-"""The journal: what happened in a hub, written beside it for those who ask later."""
+"""The journal: a log of what happened in a hub, for later analysis."""

@@ -32,7 +32,7 @@ _ID_FILE: Final = "folder.id"
 _ENTRY: Final = ".json"
 _CHUNK: Final = 1024 * 1024
 _WITHOUT_ATOMIC_WRITES: Final = frozenset(("local", "hdfs", "subtree"))
-"""File systems where a file can be seen before it is whole."""
+"""File systems on which a partially written file is visible."""
 
 _decode = msgspec.json.Decoder(Replacement).decode
 
@@ -44,16 +44,16 @@ class ArchiveUnavailable(Unavailable):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """What went to or came from the archive."""
+    """Counts of segments transferred to or from the archive."""
 
     segments: int = 0
     bytes: int = 0
     removed: int = 0
-    """Segments whose place others have taken."""
+    """Segments deleted because others replaced them."""
 
 
 class Archive:
-    """All of it blocks. Raises `BadRequest` for a URL that is none, and `ArchiveUnavailable`."""
+    """Blocking. Raises `BadRequest` for an invalid URL, and `ArchiveUnavailable`."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -68,7 +68,7 @@ class Archive:
         self._manifest = f"{path.rstrip('/')}/manifest"
 
     def push(self, journal: Path) -> Moved:
-        """Bring the folder's sealed segments there, and take away those that were replaced."""
+        """Uploads the folder's sealed segments, and deletes replaced ones from the archive."""
         folder = JournalFolder(journal)
         with self._reaching():
             self._fs.create_dir(self._sealed, recursive=True)
@@ -85,7 +85,7 @@ class Archive:
         return Moved(segments=count, bytes=size, removed=removed)
 
     def pull(self, journal: Path) -> Moved:
-        """Bring what the archive holds into this folder, which is made if it is not there."""
+        """Downloads the archive's segments into this folder, which is created if necessary."""
         folder = JournalFolder(journal)
         folder.make()
         folder.manifest.mkdir(mode=0o700, exist_ok=True)
@@ -111,7 +111,7 @@ class Archive:
     # -- manifests ------------------------------------------------------------------------------
 
     def _entries(self) -> dict[str, Replacement]:
-        """By name, those whose segments are all there: an entry is written last."""
+        """Manifest entries by name, if all their segments exist: an entry is written last."""
         found = {}
         for name in sorted(self._names(self._manifest, _ENTRY)):
             with self._fs.open_input_stream(f"{self._manifest}/{name}") as stream:
@@ -119,7 +119,7 @@ class Archive:
         return found
 
     def _push_manifest(self, folder: JournalFolder, there: set[str]) -> set[str]:
-        """The names of segments that the folder's own entries replace."""
+        """Returns the names of segments that the folder's own entries replace."""
         prefix = _folder_id(folder)
         replaced: set[str] = set()
         for path in sorted(folder.manifest.glob(f"[0-9]*{_ENTRY}")):
@@ -180,7 +180,7 @@ class Archive:
 
 
 def _folder_id(folder: JournalFolder) -> str:
-    """Tells this folder's manifest from those of others; made at the first push."""
+    """Distinguishes this folder's manifest from others'; created at the first push."""
     path = folder.path / _ID_FILE
     try:
         return path.read_text().strip()
@@ -194,7 +194,7 @@ def _folder_id(folder: JournalFolder) -> str:
 
 
 def _plain(url: str) -> str:
-    """Without the keys that a URL may carry."""
+    """The URL without credentials."""
     scheme, mark, rest = url.partition("://")
     rest = rest.partition("?")[0]
     return f"{scheme}{mark}{rest.rpartition('@')[2]}"

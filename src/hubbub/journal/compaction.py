@@ -1,4 +1,5 @@
-"""Compaction: many small sealed segments become few, with the same events in the same order."""
+"""Compaction: merges many small sealed segments into few, with the same events in the same
+order."""
 
 from __future__ import annotations
 
@@ -25,14 +26,14 @@ _DAY: Final = 86_400_000_000
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
-    """`before` small segments became `after`; `removed` files of earlier ones are gone."""
+    """`before` small segments were merged into `after`; `removed` old files were deleted."""
 
     before: int
     after: int
     events: int
     removed: int
     skipped: tuple[str, ...]
-    """Segments that cannot be read, each with the reason."""
+    """Unreadable segments, each with the reason."""
 
 
 def compact(
@@ -44,8 +45,8 @@ def compact(
     dry_run: bool = False,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Compacted:
-    """Put the small segments of each day together. The old files stay for `grace_seconds`, for
-    readers that are under way; a later run removes them. Raises `UpkeepBusy` and `OSError`."""
+    """Merges the small segments of each day. Old files are kept for `grace_seconds`, for current
+    readers; a later run deletes them. Raises `UpkeepBusy` and `OSError`."""
     folder = JournalFolder(journal)
     before = after = events = 0
     with alone(journal):
@@ -65,7 +66,8 @@ def compact(
 def _groups(
     folder: JournalFolder, small_bytes: int, target_bytes: int
 ) -> tuple[list[list[Path]], list[str]]:
-    """Small segments that go together. Never of two days: retention removes whole segments."""
+    """Groups of small segments to merge. A group never spans two days, since retention deletes
+    whole segments."""
     days: dict[int, list[tuple[int, Path]]] = {}
     skipped = []
     for path in folder.sealed_segments():

@@ -1,8 +1,8 @@
-"""Erasure: one user's data leave the journal, and a proof of it stays.
+"""Erasure: removes a user's data from the journal and leaves a proof.
 
-Every sealed segment that has something of the user is written anew under another name, without it;
-one entry of the manifest puts all of them in place at once, then the old files go. In the end all
-files are searched again.
+Every sealed segment with data of the user is rewritten under another name, without it; one entry of
+the manifest switches all of them at once, then the old files are deleted. Finally all files are
+searched again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
 from hubbub.files import sync, write_private
-from hubbub.journal.erasure_rules import MAPS, NAMES, REMOVED, Subject
+from hubbub.journal.erasure_rules import MAPS, NAMES, REMOVED, ErasureSubject
 from hubbub.journal.erasure_search import flags, hours_of, in_raw, touched
 from hubbub.journal.folder import SEALED, JournalFolder
 from hubbub.journal.sealed import LENIENT, batches, find, write_batches
@@ -45,8 +45,8 @@ OUTSIDE: Final = (
 )
 
 
-class Changed(msgspec.Struct, frozen=True):
-    """One segment that was written anew."""
+class RewrittenSegment(msgspec.Struct, frozen=True):
+    """A rewritten segment."""
 
     segment: str
     records: int
@@ -57,7 +57,8 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Whom(msgspec.Struct, frozen=True):
-    """The user, so that only who knows the id can tell: SHA-256 of salt and id."""
+    """The user as SHA-256 of salt and id, so that only someone who knows the id can recognize
+    it."""
 
     salt: str
     sha256: str
@@ -76,12 +77,12 @@ class Verification(msgspec.Struct, frozen=True):
     records: int
     found: int
     open_found: int
-    """In segments that a running hub is writing: what came after the erasure began."""
+    """Events in segments that a running hub is writing, recorded after the erasure began."""
     mentions_by_others: int
-    """Payloads of others in which the user's id occurs as a part of the text."""
+    """Payloads of other users whose text contains the user's id."""
 
 
-class Proof(msgspec.Struct, frozen=True, kw_only=True):
+class ErasureProof(msgspec.Struct, frozen=True, kw_only=True):
     hub: str
     user: Whom
     at: str
@@ -90,7 +91,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     searched_fields: tuple[str, ...] = (*NAMES, *MAPS)
     removed_fields: tuple[str, ...] = REMOVED
     records: int
-    changed: tuple[Changed, ...]
+    changed: tuple[RewrittenSegment, ...]
     manifest: str | None
     verification: Verification | None
     outside: tuple[str, ...] = OUTSIDE
@@ -101,7 +102,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         return seen is not None and not seen.found and not seen.open_found
 
 
-_Found = tuple[list[Changed], int, int]
+_Found = tuple[list[RewrittenSegment], int, int]
 Progress = Callable[[float], None]
 
 
@@ -112,10 +113,10 @@ def erase(
     *,
     dry_run: bool = False,
     progress: Progress = lambda share: None,
-) -> tuple[Proof, Path | None]:
-    """`progress` is told the share that is done of searching, rewriting and searching again.
-    Answers the proof and where it is; with `dry_run`, what would be changed. Raises
-    `BadRequest`, `UpkeepBusy`, `SegmentUnreadable` and `OSError`; then nothing was changed."""
+) -> tuple[ErasureProof, Path | None]:
+    """`progress` receives the completed share of searching, rewriting and searching again. Returns
+    the proof and its path; with `dry_run`, what would be changed. Raises `BadRequest`,
+    `UpkeepBusy`, `SegmentUnreadable` and `OSError`; nothing was changed then."""
     check_name(hub, "hub")
     if not user:
         raise BadRequest("the user's id is empty")
@@ -148,8 +149,8 @@ def erase(
         return proof, _keep(folder, proof)
 
 
-def _subject(folder: JournalFolder, hub: str, user: str) -> Subject:
-    subject = Subject(hub, user)
+def _subject(folder: JournalFolder, hub: str, user: str) -> ErasureSubject:
+    subject = ErasureSubject(hub, user)
     wanted = (pc.field("hub") == hub) & (pc.field("user") == user)
     columns = ("session", "channel", "subscription")
     rows = find(folder.sealed_segments(), columns, wanted).group_by(list(columns)).aggregate([])
@@ -165,8 +166,8 @@ def _third(progress: Progress, number: int) -> Progress:
     return lambda share: progress((number + share) / 3)
 
 
-def _search(folder: JournalFolder, subject: Subject, progress: Progress) -> _Found:
-    """What has something of the user: the segments, and how many records and segments there are."""
+def _search(folder: JournalFolder, subject: ErasureSubject, progress: Progress) -> _Found:
+    """Finds the segments with data of the user, and counts records and segments."""
     changed, records, segments = [], 0, 0
     paths = folder.sealed_segments()
     for path in paths:
@@ -179,15 +180,17 @@ def _search(folder: JournalFolder, subject: Subject, progress: Progress) -> _Fou
             hours |= hours_of(batch, mask)
         segments += 1
         if found:
-            changed.append(Changed(path.name, found, digest(path), hours=tuple(sorted(hours))))
+            changed.append(
+                RewrittenSegment(path.name, found, digest(path), hours=tuple(sorted(hours)))
+            )
     return changed, records, segments
 
 
 def _rewrite(
-    folder: JournalFolder, subject: Subject, searched: _Found, progress: Progress
+    folder: JournalFolder, subject: ErasureSubject, searched: _Found, progress: Progress
 ) -> _Found:
     found, records, segments = searched
-    done: list[Changed] = []
+    done: list[RewrittenSegment] = []
     try:
         for number, each in enumerate(found):
             progress(number / len(found))
@@ -203,8 +206,8 @@ def _rewrite(
     return done, records, segments
 
 
-def _without(path: Path, subject: Subject) -> Iterator[pa.RecordBatch]:
-    """The rows of a segment, those of the user erased, all in their places."""
+def _without(path: Path, subject: ErasureSubject) -> Iterator[pa.RecordBatch]:
+    """The rows of a segment with those of the user erased, at unchanged positions."""
     for batch in batches(path):
         mask = touched(batch, subject)
         places = np.flatnonzero(mask)
@@ -219,8 +222,8 @@ def _without(path: Path, subject: Subject) -> Iterator[pa.RecordBatch]:
         yield both.take(pa.array(order)).combine_chunks().to_batches()[0]
 
 
-def verify(folder: JournalFolder, subject: Subject, progress: Progress) -> Verification:
-    """Search every file of the journal once more, those that no longer count as well."""
+def verify(folder: JournalFolder, subject: ErasureSubject, progress: Progress) -> Verification:
+    """Searches every file of the journal again, including replaced ones."""
     files = records = found = mentions = 0
     needle = subject.user.encode()
     paths = sorted(folder.sealed.glob(f"*{SEALED}"))
@@ -241,13 +244,13 @@ def verify(folder: JournalFolder, subject: Subject, progress: Progress) -> Verif
 
 def _proof(
     folder: JournalFolder,
-    subject: Subject,
+    subject: ErasureSubject,
     found: _Found,
     entry: str | None,
     seen: Verification | None,
-) -> Proof:
+) -> ErasureProof:
     changed, records, segments = found
-    return Proof(
+    return ErasureProof(
         hub=subject.hub,
         user=Whom.of(subject.user),
         at=_now(),
@@ -260,7 +263,7 @@ def _proof(
     )
 
 
-def _keep(folder: JournalFolder, proof: Proof) -> Path:
+def _keep(folder: JournalFolder, proof: ErasureProof) -> Path:
     place = folder.path / PROOFS
     place.mkdir(mode=0o700, exist_ok=True)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")

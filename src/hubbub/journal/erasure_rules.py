@@ -1,11 +1,11 @@
-"""What erasure does to one event of a user: who it was goes, what can be counted stays.
+"""How erasure changes one event of a user: the identity is removed, countable data stays.
 
-An event is the user's own if it names the user as its doer, author, sender or receiver, if it
+An event belongs to the user if it names the user as its actor, author, sender or receiver, or if it
 belongs to one of the user's sessions or durable subscriptions, or to one of the user's own channels
-(`u:<user>`, `notification:u:<user>`). Of those the payload, the headers, the extra values, the
-language and the location are removed. Names and ids that lead to the user become an alias, the same
-one everywhere, so that sessions, users, sequences and threads are counted as before. The alias is
-random: nobody can find the user by it.
+(`u:<user>`, `notification:u:<user>`). Payload, headers, extra values, language and location of
+these events are removed. Names and ids that identify the user are replaced by an alias, the same
+everywhere, so that counts of sessions, users, sequences and threads stay the same. The alias is
+random and cannot be traced to the user.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ NAMES: Final = tuple(
     for name in JournalEvent.__struct_fields__
     if JournalEvent.__annotations__[name].startswith("str") and name not in ("kind", "hub", "node")
 )
-"""Every field that holds a text: whichever of them is just the user's id or address becomes the
-alias."""
+"""Every text field: if its whole value is the user's id or address, it is replaced by the alias."""
 
 Row = dict[str, Any]
 
 
-class Subject:
-    """Whom an erasure is about, and what leads to them."""
+class ErasureSubject:
+    """The user to erase, and the ids that identify the user."""
 
     def __init__(self, hub: str, user: str) -> None:
         self.hub = hub
@@ -42,12 +41,13 @@ class Subject:
         self.channels = {
             of_user(user): of_user(self.alias) for of_user in (user_channel, user_notifications)
         }
-        """The user's own channels, and the names that they get."""
+        """The user's own channels, and their new names."""
         self.sessions: set[str] = set()
         self.subscriptions: set[tuple[str | None, str]] = set()
-        """Durable ones, each with its channel: their names may also be others'."""
+        """Durable subscriptions with their channels: other users may have used the same names."""
         self.address = str(Jid(user, hub))
-        """As hMessages name the user; those of the user's sessions begin with it and a slash."""
+        """The user's JID in hMessages; the JIDs of the user's sessions begin with it and a
+        slash."""
         self._quoted = msgspec.json.encode(user).decode()
         self._aliases: dict[tuple[str, object], str] = {}
 
@@ -66,7 +66,7 @@ class Subject:
         )
 
     def erase(self, row: Row) -> Row:
-        """The row without the user. Only for rows of the subject's hub."""
+        """The row without the user's data. Only for rows of the subject's hub."""
         own = self.owns(row)
         done = dict(row)
         if own:
@@ -82,7 +82,8 @@ class Subject:
         return done
 
     def _is_named(self, pair: tuple[str, str]) -> bool:
-        """Whether a name or a value is the user's id or address, or JSON with the id inside."""
+        """Whether the name or the value is the user's id or address, or JSON that contains the
+        id."""
         return any(map(self.is_user, pair)) or self._quoted in pair[1]
 
     def _hide(self, row: Row, done: Row) -> None:
@@ -101,6 +102,6 @@ class Subject:
             done["reason"] = None
 
     def _aliased(self, what: str, value: object) -> str:
-        """One alias for each value, the same in every segment."""
+        """The alias of a value, the same in every segment."""
         known = self._aliases
         return known.setdefault((what, value), f"{self.alias}-{what}-{len(known) + 1}")

@@ -1,4 +1,4 @@
-"""Finding what the journal has of one user."""
+"""Finds a user's data in the journal."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.journal.erasure_rules import MAPS, NAMES, Subject
+from hubbub.journal.erasure_rules import MAPS, NAMES, ErasureSubject
 from hubbub.journal.records import read_events
 
 Mask = npt.NDArray[np.bool_]
 
 
-def touched(batch: pa.RecordBatch, subject: Subject) -> Mask:
-    """Which rows have something of the user."""
+def touched(batch: pa.RecordBatch, subject: ErasureSubject) -> Mask:
+    """Marks the rows with data of the user."""
     mask = np.zeros(batch.num_rows, bool)
     channels = pa.array(sorted(subject.channels))
     for name in NAMES:
@@ -41,15 +41,15 @@ def flags(found: pa.Array) -> Mask:
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False), bool)
 
 
-def _is_user(column: pa.Array, subject: Subject) -> Mask:
-    """Where a text is the user's id or address, like `Subject.is_user`."""
+def _is_user(column: pa.Array, subject: ErasureSubject) -> Mask:
+    """Marks values that are the user's id or address, like `ErasureSubject.is_user`."""
     names = pa.array([subject.user, subject.address])
     sessions = pc.starts_with(column, f"{subject.address}/")
     return flags(pc.is_in(column, names)) | flags(sessions)
 
 
-def _in_map(column: pa.MapArray, subject: Subject) -> Mask:
-    """Rows whose map has the user as a key or a value."""
+def _in_map(column: pa.MapArray, subject: ErasureSubject) -> Mask:
+    """Marks rows whose map contains the user as a key or a value."""
     offsets = column.offsets.to_numpy()
     hit = _is_user(column.items, subject) | _is_user(column.keys, subject)
     before = np.concatenate(([0], np.cumsum(hit)))
@@ -57,7 +57,7 @@ def _in_map(column: pa.MapArray, subject: Subject) -> Mask:
 
 
 def hours_of(batch: pa.RecordBatch, mask: Mask) -> set[str]:
-    """The hours of the marked rows, as the tables are partitioned by them."""
+    """The hours of the marked rows; the tables are partitioned by hour."""
     hours = np.unique(batch.column("at").to_numpy(zero_copy_only=False)[mask] // 3_600_000_000)
     return {
         datetime.fromtimestamp(int(hour) * 3600, UTC).strftime("%Y-%m-%dT%H")
@@ -66,8 +66,8 @@ def hours_of(batch: pa.RecordBatch, mask: Mask) -> set[str]:
     }
 
 
-def in_raw(path: Path, subject: Subject) -> int:
-    """How many events of a segment that is not sealed have something of the user."""
+def in_raw(path: Path, subject: ErasureSubject) -> int:
+    """How many events of an unsealed segment have data of the user."""
     try:
         events = list(read_events(path))
     except FileNotFoundError:

@@ -1,9 +1,9 @@
-"""The outbox: every stored message gets into the journal, whatever happens to either.
+"""The outbox: exports every stored message to the journal, even after failures of store or journal.
 
 The store keeps, for each channel, the serial up to which its messages are in the journal and
-synced. Most messages pass on the way from the store to the subscribers and are written then. What
-was missed (the hub was killed, the disk was full) is read from the store again. A message may be
-in the journal twice, never not at all; its id tells.
+synced. Most messages are written on their way from the store to the subscribers. Missed messages
+(the hub was killed, the disk was full) are read from the store again. A message may be in the
+journal twice, which its id reveals, but is never missing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ logger = logging.getLogger(__name__)
 Key = tuple[str, str]
 Marks = Mapping[Key, tuple[str, int]]
 RuleOf = Callable[[str, str], PayloadRule]
-"""What the journal may keep of a hub's channel."""
+"""Returns what the journal may record about a channel."""
 Write = Callable[[Sequence[Message], str, PayloadRule], Awaitable[bool]]
-"""Have messages of one channel in the journal, synced; whether that worked."""
+"""Writes messages of one channel to the journal and syncs them; returns whether that succeeded."""
 
 _PAGE: Final = 500
 _SCAN: Final = 500
 _REMEMBERED: Final = 100_000
 
 
-class _Channel:
-    """`next` is the serial that may be written next; all before it are written or on their way.
-    A channel that is behind waits to be read from the store."""
+class _ExportedChannel:
+    """`next` is the serial to write next; earlier ones are written or in progress. A channel with a
+    gap is read from the store."""
 
     __slots__ = ("behind", "epoch", "next", "seen")
 
@@ -45,13 +45,13 @@ class _Channel:
 
 
 class Exporter:
-    """For all channels that this node owns. `run` must be called again and again."""
+    """The export of all channels that this node owns. `run` must be called repeatedly."""
 
     def __init__(self, store: ExportStore, rule_of: RuleOf, write: Write) -> None:
         self._store = store
         self._rule_of = rule_of
         self._write = write
-        self._channels: dict[Key, _Channel] = {}
+        self._channels: dict[Key, _ExportedChannel] = {}
         self._behind: dict[Key, None] = {}
         self._marks: dict[Key, tuple[str, int]] = {}
         self._synced: dict[Key, tuple[str, int]] = {}
@@ -60,11 +60,12 @@ class Exporter:
 
     @property
     def behind(self) -> int:
-        """Channels that have to be read from the store."""
+        """How many channels must be read from the store."""
         return len(self._behind)
 
     def expects(self, message: Message, epoch: str) -> bool:
-        """Whether the stored message may be written now; else it will be read from the store."""
+        """Whether the stored message may be written now; otherwise it will be read from the
+        store."""
         key = (message.hub, message.channel)
         channel = self._channels.get(key)
         serial = message.serial
@@ -80,48 +81,49 @@ class Exporter:
         self._marks[key] = (epoch, serial)
         return True
 
-    def _meet(self, key: Key, epoch: str, serial: int) -> _Channel:
+    def _meet(self, key: Key, epoch: str, serial: int) -> _ExportedChannel:
         if len(self._channels) >= _REMEMBERED:
             self._forget_some()
-        channel = self._channels[key] = _Channel(epoch, behind=serial != 1)
+        channel = self._channels[key] = _ExportedChannel(epoch, behind=serial != 1)
         if channel.behind:
             self._behind[key] = None
         return channel
 
     def _forget_some(self) -> None:
-        """The oldest that are not behind: the store knows where they stand."""
+        """Forgets the oldest channels that are up to date: the store knows their positions."""
         for key in [key for key, each in self._channels.items() if not each.behind][:1000]:
             del self._channels[key]
 
-    def _fall_behind(self, key: Key, channel: _Channel) -> None:
+    def _fall_behind(self, key: Key, channel: _ExportedChannel) -> None:
         channel.behind = True
         self._behind[key] = None
 
     def take_marks(self) -> dict[Key, tuple[str, int]]:
-        """How far the batch that is about to be written reaches."""
+        """Returns the positions that the next batch will reach."""
         marks, self._marks = self._marks, {}
         return marks
 
     def synced(self, marks: Marks) -> None:
-        """A batch is on disk. Batches are answered in order, so one of a channel that has fallen
-        behind may have a failed one before it: that does not count."""
+        """A batch is on disk. Batches complete in order: if the channel has a gap, an earlier batch
+        may have failed, and this one is ignored."""
         for key, mark in marks.items():
             channel = self._channels.get(key)
             if channel is None or not (channel.behind and channel.epoch == mark[0]):
                 self._synced[key] = mark
 
     def failed(self, marks: Marks) -> None:
-        """A batch is not on disk."""
+        """A batch could not be written."""
         for key, (epoch, _) in marks.items():
             channel = self._channels.get(key)
             if channel is None:
-                channel = self._channels[key] = _Channel(epoch, behind=True)
+                channel = self._channels[key] = _ExportedChannel(epoch, behind=True)
             self._fall_behind(key, channel)
 
     # -- the store ------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Tell the store what is on disk, and catch up with what is not. Raises `HubbubError`."""
+        """Saves the positions on disk in the store, and reads missed messages. Raises
+        `HubbubError`."""
         async with self._running:
             await self._save()
             if not self._scanned:
@@ -130,7 +132,7 @@ class Exporter:
                 await self._catch_up(*key)
 
     async def save(self) -> None:
-        """Only tell the store what is on disk. Raises `HubbubError`."""
+        """Only saves the positions on disk in the store. Raises `HubbubError`."""
         async with self._running:
             await self._save()
 
@@ -147,14 +149,14 @@ class Exporter:
             raise
 
     async def _scan(self) -> None:
-        """After a start: which channels have messages that are not in the journal?"""
+        """After a start: finds the channels with messages that are not in the journal."""
         after: Key | None = None
         while True:
             found = await self._store.read_unexported(after, _SCAN)
             for key in found:
                 after = key
                 if key not in self._channels:
-                    self._channels[key] = _Channel("", behind=True)
+                    self._channels[key] = _ExportedChannel("", behind=True)
                     self._behind[key] = None
             if len(found) < _SCAN:
                 break

@@ -40,7 +40,7 @@ _decode = msgspec.json.Decoder(Replacement).decode
 
 
 class JournalFolder:
-    """Paths, and the moves between them. All of it blocks."""
+    """Paths of the folder, and transitions of segments. Blocking."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class JournalFolder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def create(self, node: str, now: float) -> tuple[Path, int]:
-        """A new open segment, locked: its path and its file descriptor. Raises `OSError`."""
+        """Creates a locked open segment; returns its path and descriptor. Raises `OSError`."""
         path = self.open / f"{new_name(node, now)}{RAW}"
         descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
         try:
@@ -69,8 +69,8 @@ class JournalFolder:
         return path, descriptor
 
     def close(self, path: Path, descriptor: int) -> None:
-        """Done with writing: on disk, and out of the way. An empty segment just goes. The lock
-        ends last, so that nobody takes the segment for one that a crash left behind."""
+        """Closes a segment: syncs and moves it; an empty segment is deleted. The lock is released
+        last, so that nobody takes the segment for one left by a crash."""
         if os.fstat(descriptor).st_size > len(MAGIC):
             os.fsync(descriptor)
             path.rename(self.closed / path.name)
@@ -82,8 +82,8 @@ class JournalFolder:
         os.close(descriptor)
 
     def recover(self) -> list[Path]:
-        """Close the open segments whose writers are dead, cut off behind their last whole record.
-        Answers what is closed now."""
+        """Closes open segments of dead writers, truncated after their last complete record. Returns
+        the newly closed segments."""
         found = []
         for path in sorted(self.open.glob(f"*{RAW}")):
             with _locked(path) as descriptor:
@@ -92,7 +92,7 @@ class JournalFolder:
         return found
 
     def _cut(self, path: Path, descriptor: int) -> bool:
-        """Whether anything is left of it."""
+        """Returns whether any record is left."""
         try:
             good, size = good_bytes(path), os.fstat(descriptor).st_size
         except NotASegment:
@@ -117,15 +117,15 @@ class JournalFolder:
         return path.with_suffix(_REQUEST)
 
     def request_rotation(self) -> list[Path]:
-        """Ask whoever writes here to close their segments. Answers the requests; each is gone when
-        it was met."""
+        """Asks the writers of open segments to close them. Returns the request files; each is
+        deleted once it is fulfilled."""
         requests = [self.request_of(path) for path in self.live_segments()]
         for request in requests:
             request.touch(mode=0o600)
         return requests
 
     def live_segments(self) -> list[Path]:
-        """The open segments that somebody writes."""
+        """The open segments with a live writer."""
         live = []
         for path in sorted(self.open.glob(f"*{RAW}")):
             with _locked(path) as descriptor:
@@ -139,8 +139,8 @@ class JournalFolder:
         return sorted(self.closed.glob(f"*{RAW}"))
 
     def sealed_segments(self) -> list[Path]:
-        """Those that count, as of one moment: not the ones that a manifest says were replaced, and
-        not yet those that wait for their entry in it."""
+        """The current sealed segments, as of one moment: without those that a manifest replaced,
+        and without those that wait for their entry in it."""
         manifest = None
         names: list[str] = []
         while manifest != (now := self.replacements()):
@@ -154,7 +154,7 @@ class JournalFolder:
         return [_decode(path.read_bytes()) for path in sorted(self.manifest.glob("*.json"))]
 
     def replaced(self) -> set[str]:
-        """File names of sealed segments whose place others have taken."""
+        """File names of replaced sealed segments."""
         return {name for entry in self.replacements() for name in entry.replaced}
 
 
@@ -165,7 +165,7 @@ def new_name(node: str, now: float) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[int | None]:
-    """The file, locked; None if its writer lives or it is gone."""
+    """Locks the file; yields None if its writer lives or it is gone."""
     try:
         descriptor = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Rows of a foreign log: CSV, TSV, lines of JSON, or one JSON list, all as the same roles."""
+"""Rows of an external log (CSV, TSV, JSON Lines, or one JSON list), mapped to common roles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Format = Literal["csv", "tsv", "jsonl", "json"]
 ROLES = ("time", "channel", "sender", "text", "id", "reply-to", "conversation")
 NEEDED = ("time", "channel", "text")
 MAX_RECORD_LINES = 1000
-"""A quote that is open for longer was not meant as one."""
+"""A quote that stays open for more lines is considered a stray one."""
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "time": ("time", "timestamp", "ts", "date", "datetime", "at", "created_at", "created", "sent"),
     "channel": ("channel", "room", "topic", "group", "conversation", "chat", "channel_name"),
@@ -32,7 +32,7 @@ Scalar = str | int | float | None
 
 
 class Row(msgspec.Struct, gc=False):
-    """One message of the log, and where it began. `guessed`: its encoding was."""
+    """One message of the log, and its first line. `guessed`: its encoding was guessed."""
 
     line: int
     values: dict[str, Scalar]
@@ -41,7 +41,7 @@ class Row(msgspec.Struct, gc=False):
 
 
 class Reject(msgspec.Struct, gc=False):
-    """What cannot be read: where, why, and how it begins."""
+    """An unreadable record: its first line, the reason, and its beginning."""
 
     line: int
     reason: str
@@ -52,7 +52,7 @@ Rows = Iterator[Row | Reject]
 
 
 class Columns:
-    """Which column has which role, as far as somebody said so; the rest goes by usual names."""
+    """The mapping of columns to roles, from the options or from common names."""
 
     def __init__(
         self, given: Mapping[str, str] | None = None, constant: Iterable[str] = ()
@@ -73,7 +73,7 @@ class Columns:
             self._check(self.given)
 
     def in_header(self, header: list[str]) -> dict[str, int]:
-        """The place of each role. Raises `BadRequest` if one is missing."""
+        """The column index of each role. Raises `BadRequest` if one is missing."""
         names = {name.strip().lower(): place for place, name in reversed([*enumerate(header)])}
         places = {}
         for role in ROLES:
@@ -92,8 +92,8 @@ class Columns:
         return {role: int(value) - 1 for role, value in self.given.items()}
 
     def of_object(self, found: Mapping[str, Any]) -> dict[str, Scalar]:
-        """The values of a JSON object; a dot in a column's name goes into objects. Raises
-        `ValueError`."""
+        """The values of a JSON object; a dot in a column's name descends into nested objects.
+        Raises `ValueError`."""
         values = {}
         for role in ROLES:
             wanted = [self.given[role]] if role in self.given else _ALIASES[role]
@@ -131,8 +131,8 @@ def _scalar(role: str, value: Any) -> Scalar:
 
 
 def read_rows(lines: Iterator[Line], kind: Format, columns: Columns) -> Rows:
-    """All rows and rejects, in the order of the file. Raises `BadRequest` where the file as a
-    whole cannot be meant."""
+    """All rows and rejects, in the order of the file. Raises `BadRequest` if the whole file is
+    invalid."""
     if kind == "jsonl":
         return _json_lines(lines, columns)
     if kind == "json":
@@ -189,8 +189,8 @@ def _likely_delimiter(header: str) -> str:
 def _record(
     first: Line, lines: Iterator[Line], waiting: deque[Line], delimiter: str
 ) -> list[Line] | None:
-    """The lines of a record that begins with this one. None if a quote in it is never closed: then
-    what was read in the search waits to be read again."""
+    """The lines of the record that begins with this one. None if one of its quotes is never closed:
+    the lines read ahead are returned to the queue."""
     record = [first]
     open_quote = _ends_quoted(first.text, delimiter, False)
     while open_quote:
@@ -205,7 +205,7 @@ def _record(
 
 
 def _ends_quoted(text: str, delimiter: str, quoted: bool) -> bool:
-    """Whether a quoted cell goes on after this line, given whether one went on before it."""
+    """Whether a quoted cell continues after this line, given whether one continued into it."""
     place = 0
     while True:
         if not quoted:
@@ -242,7 +242,7 @@ def _json_lines(lines: Iterator[Line], columns: Columns) -> Rows:
 
 
 def _json_list(lines: Iterator[Line], columns: Columns) -> Rows:
-    """The whole text is held in memory: a list has no other end than its last bracket."""
+    """Holds the whole text in memory: the end of a list is known only at its last bracket."""
     numbered = list(lines)
     text = "\n".join(line.text for line in numbered)
     guessed = any(line.guessed for line in numbered)
@@ -264,7 +264,8 @@ def _json_list(lines: Iterator[Line], columns: Columns) -> Rows:
 
 
 def _beginning(text: str) -> int:
-    """Behind the bracket of the list, which may be a value of an object around it."""
+    """The position after the opening bracket of the list, which may be a value of an enclosing
+    object."""
     start = text.find("[")
     if start < 0 or not (text[:start].strip() in ("",) or text.lstrip().startswith("{")):
         raise BadRequest(

@@ -1,4 +1,4 @@
-"""Lines of a file whose encoding nobody vouches for."""
+"""Decodes the lines of a file with an unknown or mixed encoding."""
 
 from __future__ import annotations
 
@@ -21,10 +21,15 @@ _WIDE = {
     codecs.BOM_UTF16_BE: "utf-16",
 }
 
+_MARK = "\udcff"
+"""Replaces undecodable bytes: no valid text contains it."""
+_MARKED = "hubbub.mark"
+codecs.register_error(_MARKED, lambda error: (_MARK, error.end))  # type: ignore[attr-defined]
+
 
 class Line(msgspec.Struct, gc=False):
-    """`text` is without its end. `guessed`: it is not UTF-8 and was taken for Windows' Latin 1.
-    `problem`: it cannot be read, for this reason."""
+    """`text` is without the line end. `guessed`: the line is not UTF-8 and was decoded as
+    Windows-1252. `problem`: why the line is unreadable."""
 
     number: int
     text: str
@@ -33,8 +38,8 @@ class Line(msgspec.Struct, gc=False):
 
 
 def read_lines(file: BinaryIO, encoding: str = AUTO) -> Iterator[Line]:
-    """Every line, numbered from 1. `auto` goes by the mark at the beginning of the file, else line
-    by line: UTF-8 where that is possible. Raises `BadRequest` for an encoding that there is not."""
+    """Yields every line, numbered from 1. `auto` uses the byte order mark of the file, or else
+    decodes line by line, as UTF-8 if possible. Raises `BadRequest` for an unknown encoding."""
     wide = _wide_encoding(file, encoding)
     if wide is not None:
         return _decoded(file, wide)
@@ -42,7 +47,7 @@ def read_lines(file: BinaryIO, encoding: str = AUTO) -> Iterator[Line]:
 
 
 def _wide_encoding(file: BinaryIO, encoding: str) -> str | None:
-    """That of a file in which a line end is more than one byte."""
+    """The encoding, if it is one whose line end is more than one byte."""
     sample = file.read(_SAMPLE_BYTES)
     file.seek(0)
     if encoding != AUTO:
@@ -65,11 +70,15 @@ def _wide_encoding(file: BinaryIO, encoding: str) -> str | None:
 
 
 def _decoded(file: BinaryIO, encoding: str) -> Iterator[Line]:
-    text = io.TextIOWrapper(file, encoding, errors="replace", newline="\n")
+    text = io.TextIOWrapper(file, encoding, errors=_MARKED, newline="\n")
     number = 0
     while line := text.readline(MAX_LINE_BYTES):
         number += 1
-        yield _line(number, line)
+        if _MARK in line:
+            shown = line.replace(_MARK, "\ufffd").rstrip("\r\n")
+            yield Line(number, shown, problem=f"the line is not {encoding}")
+        else:
+            yield _line(number, line)
     text.detach()
 
 
@@ -106,5 +115,5 @@ def _as_latin(data: bytes) -> str:
 
 
 def _line(number: int, text: str, guessed: bool = False) -> Line:
-    """Files that were put together also have marks in their middle."""
+    """Concatenated files have byte order marks in the middle, too."""
     return Line(number, text.removesuffix("\n").removesuffix("\r").removeprefix("\ufeff"), guessed)

@@ -1,4 +1,4 @@
-"""Times as other systems write them: ISO 8601, seconds since 1970, and the forms of common logs."""
+"""Parses times of other systems: ISO 8601, seconds since 1970, and formats of common logs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _UNITS = ((10**11, 10**6), (10**14, 10**3), (10**17, 1))
 
 
 def parse_time(value: str | int | float, zone: tzinfo = UTC, layout: str | None = None) -> int:
-    """Microseconds since 1970. A time that names no zone is taken to be of `zone`. With a `layout`
-    (of `strptime`) nothing else is tried. Raises `ValueError` with what is wrong."""
+    """Returns microseconds since 1970. A time without a zone is in `zone`. With a `layout` (as for
+    `strptime`) no other format is tried. Raises `ValueError` with the problem."""
     text = repr(value) if isinstance(value, float) else str(value)
     text = " ".join(text.strip().strip("[]").replace(",", ", ").split()).replace(", ", ",")
     if not text:

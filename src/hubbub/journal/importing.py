@@ -1,8 +1,8 @@
-"""Import: a foreign log of messages becomes sealed segments of the journal.
+"""Import: converts an external log of messages to sealed segments of the journal.
 
-What cannot be read is put aside with its line and the reason. A message has the id that the log
-gives it, or one made from its content and from how often the same was said before it; so importing
-a log again, or a longer version of it, adds only what is new.
+Unreadable records are written to a file of rejects with line and reason. A message keeps the id
+from the log, or gets one derived from its content and the number of earlier messages with the same
+content; so importing a log again, or a longer version of it, adds only new messages.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FORMATS: dict[str, Format] = {
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A log, and how to read it. `channel`: of messages for which the log names none."""
+    """A log, and how to read it. `channel`: for messages without a channel."""
 
     path: Path
     hub: str
@@ -59,21 +59,21 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     time_layout: str | None = None
 
 
-class Summary(msgspec.Struct):
-    """What became of a log."""
+class ImportSummary(msgspec.Struct):
+    """The result of an import."""
 
     imported: int = 0
     known: int = 0
-    """They were in the journal already, from an earlier import."""
+    """Messages that an earlier import already added."""
     repeated: int = 0
-    """The same message under the same id, once more."""
+    """Repeats of a message under the same id."""
     rejected: int = 0
     not_utf8: int = 0
-    """Messages with lines that are not UTF-8 and were read as Latin 1."""
+    """Messages with lines that are not UTF-8 and were decoded as Windows-1252 or Latin 1."""
     clock_back: int = 0
-    """How often a message of a channel is older than the one before it."""
+    """How often a message is older than the preceding one of its channel."""
     renamed: int = 0
-    """Messages of channels whose `#` in front was left out, which the hub's names cannot have."""
+    """Messages of channels whose leading `#` was removed, since names in the hub cannot have it."""
     channels: int = 0
     first: int | None = None
     last: int | None = None
@@ -82,7 +82,7 @@ class Summary(msgspec.Struct):
 
 
 class _Unreadable(Exception):
-    """A row that makes no message, and why."""
+    """Why a row cannot become a message."""
 
 
 def import_log(
@@ -93,9 +93,9 @@ def import_log(
     dry_run: bool = False,
     now: float | None = None,
     progress: Callable[[float], None] = lambda share: None,
-) -> Summary:
-    """`progress` is told the share of the file that was read. Raises `BadRequest` where the whole
-    file or what was asked is wrong, and `OSError`."""
+) -> ImportSummary:
+    """`progress` receives the share of the file that was read. Raises `BadRequest` if the file or
+    an option is invalid, and `OSError`."""
     check_name(source.hub, "hub")
     if source.channel is not None:
         check_name(source.channel, "channel")
@@ -132,7 +132,7 @@ def _watched(events: Iterator[JournalEvent], tell: Callable[[], None]) -> Iterat
 
 
 def _seal(
-    folder: JournalFolder, events: Iterator[JournalEvent], summary: Summary, now: float
+    folder: JournalFolder, events: Iterator[JournalEvent], summary: ImportSummary, now: float
 ) -> None:
     while (first := next(events, None)) is not None:
         name = f"{new_name(NODE, now)}{SEALED}"
@@ -156,7 +156,7 @@ def _some(first: JournalEvent, events: Iterator[JournalEvent]) -> Iterator[Journ
 
 
 def _known_ids(folder: JournalFolder, hub: str) -> set[str]:
-    """The messages of earlier imports, so that none comes twice."""
+    """Ids of messages from earlier imports."""
     paths = [path for path in folder.sealed_segments() if _may_hold_imports(path)]
     if not paths:
         return set()
@@ -170,12 +170,12 @@ def _may_hold_imports(path: Path) -> bool:
 
 
 class _RowReader:
-    """Makes events of rows, and keeps count of everything else."""
+    """Converts rows to events and keeps the counters."""
 
     def __init__(
         self, source: Source, known: set[str], rejects: Path, dry_run: bool, now: float
     ) -> None:
-        self.summary = Summary()
+        self.summary = ImportSummary()
         self._source = source
         self._known = known
         self._path = rejects
@@ -254,7 +254,8 @@ class _RowReader:
         return at
 
     def _id(self, row: Row, content: tuple[object, ...]) -> str | None:
-        """None if the message is there already. Raises `_Unreadable` if its id is another's."""
+        """Returns None if the message exists already. Raises `_Unreadable` if its id belongs to
+        another message."""
         given = _text(row.values.get("id"))
         if given is None:
             message_id = self._made_id(content)
@@ -301,12 +302,12 @@ class _RowReader:
         if self._rejects is not None:
             self._rejects.close()
 
-    def finish(self) -> Summary:
+    def finish(self) -> ImportSummary:
         self.summary.channels = len(self._last_at)
         return self.summary
 
 
 def _text(value: Scalar) -> str | None:
-    """None where there is nothing to read."""
+    """Returns None for an empty value."""
     text = "" if value is None else str(value).strip()
     return text or None

@@ -1,6 +1,6 @@
 """Sealed segments: events as columns in a Parquet file.
 
-Imports Arrow, which is large: the hub's own process never imports this module.
+Imports Arrow, which is large: the hub's main process never imports this module.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SCHEMA: Final = pa.schema(
 
 
 def batch_of(events: Sequence[JournalEvent], offset: int) -> pa.RecordBatch:
-    """The events as columns; the first one has this offset in its segment."""
+    """The events as columns; `offset` is the position of the first one in its segment."""
     count = len(events)
     columns: list[pa.Array] = [
         pa.array([SCHEMA_VERSION] * count, pa.int32()),
@@ -70,8 +70,8 @@ def batch_of(events: Sequence[JournalEvent], offset: int) -> pa.RecordBatch:
 
 
 def write_events(path: Path, events: Iterable[JournalEvent]) -> int:
-    """Write a sealed segment, synced; answers how many events it has. The caller names it: write
-    to a name that begins with a dot, and rename."""
+    """Writes a sealed segment and syncs it; returns the number of events. The caller writes to a
+    name that begins with a dot, and renames the file."""
     waiting = iter(events)
     offset = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd") as writer:
@@ -83,12 +83,12 @@ def write_events(path: Path, events: Iterable[JournalEvent]) -> int:
 
 
 def write_segment(raw: Path, path: Path) -> int:
-    """Turn a closed segment into a sealed one."""
+    """Converts a closed segment to a sealed one."""
     return write_events(path, read_events(raw))
 
 
 def read_sealed(path: Path) -> Iterator[JournalEvent]:
-    """The events of a sealed segment, also of one with fewer or more columns than today's."""
+    """The events of a sealed segment, even if its version has fewer or more columns."""
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(batch_size=4096):
             for row in batch.to_pylist(maps_as_pydicts="strict"):

@@ -24,7 +24,7 @@ from hubbub.journal.runs import Run, unpack
 MAGIC: Final = b"HBJRNL2\n"
 _READABLE: Final = (MAGIC, b"HBJRNL1\n")
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
-"""More than any writer puts into one record: a greater length is damage."""
+"""More than any writer puts into one record: a greater length means corruption."""
 
 _HEAD = struct.Struct("<II")
 _decode_packed = msgspec.msgpack.Decoder(list[JournalEvent | Run]).decode
@@ -33,16 +33,17 @@ _decode_part = msgspec.msgpack.Decoder(JournalEvent | Run).decode
 
 
 class NotASegment(Exception):
-    """The file does not begin as a segment does."""
+    """The file does not begin with the magic word."""
 
 
 def head_of(body: bytes) -> bytes:
-    """What stands before the body."""
+    """The header that precedes the body."""
     return _HEAD.pack(len(body), zlib.crc32(body))
 
 
 def read_bodies(file: BinaryIO) -> Iterator[bytes]:
-    """The bodies of all good records. Afterwards the file stands behind the last one."""
+    """Yields the bodies of all valid records. Afterwards the file position is after the last
+    one."""
     if file.read(len(MAGIC)) not in _READABLE:
         raise NotASegment
     end = file.tell()
@@ -60,7 +61,8 @@ def read_bodies(file: BinaryIO) -> Iterator[bytes]:
 
 
 def events_of(body: bytes) -> list[JournalEvent]:
-    """The events of one record. What is no event becomes `journal.lost`, so that it is counted."""
+    """The events of one record. An undecodable event becomes `journal.lost`, so that it is
+    counted."""
     try:
         return unpack(_decode_packed(body))
     except msgspec.MsgspecError:
@@ -90,14 +92,14 @@ def _unreadable(count: int, at: int) -> JournalEvent:
 
 
 def read_events(path: Path) -> Iterator[JournalEvent]:
-    """All events of a segment, as far as it is good. Raises `NotASegment`."""
+    """All events up to the first invalid record. Raises `NotASegment`."""
     with path.open("rb") as file:
         for body in read_bodies(file):
             yield from events_of(body)
 
 
 def good_bytes(path: Path) -> int:
-    """How much of the file is whole records. Raises `NotASegment`."""
+    """The length of the valid part of the file. Raises `NotASegment`."""
     with path.open("rb") as file:
         for _ in read_bodies(file):
             pass

@@ -1,4 +1,4 @@
-"""Retention: sealed segments go when their youngest event is too old."""
+"""Retention: deletes sealed segments whose newest event is too old."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     kept: int
     skipped: tuple[str, ...]
-    """Segments that cannot be read, each with the reason. They stay."""
+    """Unreadable segments, each with the reason. They are kept."""
 
 
 def prune(
     journal: Path, older_than_seconds: float, *, dry_run: bool = False, now: float | None = None
 ) -> Pruned:
-    """Remove the segments all of whose events are older. The tables that were made of them stay.
-    Raises `UpkeepBusy` and `OSError`."""
+    """Deletes segments whose events are all older. Tables computed from them stay. Raises
+    `UpkeepBusy` and `OSError`."""
     folder = JournalFolder(journal)
     limit = int(((time.time() if now is None else now) - older_than_seconds) * 1e6)
     old: list[Path] = []

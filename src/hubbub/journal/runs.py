@@ -1,9 +1,9 @@
-"""Runs of published messages: what they have in common is in the journal once.
+"""Runs of published messages: fields common to neighbouring messages are recorded once.
 
-Messages are by far the most events of a busy hub, and most of what there is to say about one is
-the same for its neighbours. So each is a few bytes in a row in place of all the fields of an event.
-They are encoded at once: to hold the messages until the record is written was measured to cost
-more (docs/benchmarks.md).
+Most events of a busy hub are messages, and most fields of a message equal those of its neighbours.
+So each message takes a few bytes in a row instead of all fields of an event. Rows are encoded
+immediately: keeping the messages until the record is written cost more when measured
+(docs/benchmarks.md).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from hubbub.domain.journal import PUBLISHED, WHOLE_HEADERS, JournalEvent, Payloa
 from hubbub.domain.messages import Attributes, Message
 
 Row = tuple[int, int, str, int | None, int, bytes | None]
-"""The place in the record, the time, id, serial, size and payload of a message."""
+"""The position in the record, and a message's time, id, serial, size and payload."""
 
 
 class Shared(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
-    """The fields of an event that all messages of a run have."""
+    """The event fields that all messages of a run share."""
 
     kind: str
     node: str
@@ -40,7 +40,7 @@ class Shared(msgspec.Struct, omit_defaults=True, frozen=True, gc=False):
 
 
 Run = tuple[Shared, list[Row]]
-"""Messages that were published in the same way."""
+"""Messages with the same shared fields."""
 _Key = tuple[str, str, str, bool, str, str, str | None, str | None, str | None]
 """The fields of `Shared` from the hub on."""
 
@@ -49,15 +49,15 @@ _AS_THEY_ARE = tuple(
     for name in Attributes.__struct_fields__
     if name in JournalEvent.__struct_fields__ and name not in ("location", "headers")
 )
-"""Attributes of messages that are fields of an event."""
+"""Attributes of messages that are stored unchanged as fields of an event."""
 _ARRAY = struct.Struct(">BI")
 _ARRAY_32 = 0xDD
-"""How msgpack begins an array with a length of 32 bits."""
+"""The first byte of a msgpack array with a 32-bit length."""
 _encode_into = msgspec.msgpack.Encoder().encode_into
 
 
 class _Rows:
-    """The rows of a run, encoded."""
+    """The encoded rows of a run."""
 
     __slots__ = ("count", "encoded")
 
@@ -67,14 +67,14 @@ class _Rows:
 
 
 class Gathered:
-    """What will be one record."""
+    """Collects the content of one record."""
 
     __slots__ = ("_events", "_node", "_plain", "_runs", "count")
 
     def __init__(self, node: str) -> None:
         self._node = node
         self._events = bytearray()
-        """Encoded at once: an event with all of its fields takes several times as many bytes."""
+        """Encoded immediately: an event object takes several times as many bytes."""
         self._plain = 0
         self._runs: dict[_Key, _Rows] = {}
         self.count = 0
@@ -86,7 +86,7 @@ class Gathered:
         self.count += 1
 
     def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
-        """A message of which something is to be kept."""
+        """Adds a message, if the rule lets the journal record any of it."""
         payload = message.payload if rule == "payload" else None
         key = (
             message.hub,
@@ -120,7 +120,7 @@ class Gathered:
         self.count += 1
 
     def body(self) -> bytes:
-        """Of the record."""
+        """The encoded body of the record."""
         packed = bytearray(_ARRAY.pack(_ARRAY_32, self._plain + len(self._runs)))
         packed += self._events
         for key, rows in self._runs.items():
@@ -130,7 +130,7 @@ class Gathered:
 
 
 def unpack(packed: Sequence[JournalEvent | Run]) -> list[JournalEvent]:
-    """All events of a record, in the order in which they happened."""
+    """All events of a record, in chronological order."""
     plain: list[JournalEvent] = []
     found: list[tuple[int, Row, Shared]] = []
     for each in packed:
@@ -192,7 +192,7 @@ def _texts(headers: dict[str, Any] | None) -> dict[str, str] | None:
 
 
 def _whole(headers: dict[str, Any] | None) -> dict[str, str] | None:
-    """All of the headers as JSON, where `_texts` does not tell all."""
+    """All headers as JSON, if `_texts` cannot represent them."""
     if headers is None or all(isinstance(value, str) for value in headers.values()):
         return None
     return {WHOLE_HEADERS: _json(headers)}

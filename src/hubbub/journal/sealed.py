@@ -1,4 +1,4 @@
-"""Reading and rewriting sealed segments as columns, also those of older versions."""
+"""Reads and rewrites sealed segments as columns, including those of older versions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hubbub.files import sync
 from hubbub.journal.parquet import ROW_GROUP, SCHEMA
 
 LENIENT: Final = pa.schema([pa.field(field.name, field.type) for field in SCHEMA])
-"""Today's columns, any of which may be null: what a foreign writer left out."""
+"""The current columns, all nullable: other writers may omit some."""
 _BATCH: Final = 16_384
 
 
 class SegmentUnreadable(Unavailable):
-    """A sealed segment that is damaged, or written by a newer version."""
+    """A sealed segment is damaged, or was written by a newer version."""
 
     code = "segment_unreadable"
     retry = False
@@ -41,7 +41,7 @@ def open_sealed(path: Path) -> pq.ParquetFile:
 
 
 def newest(path: Path) -> int | None:
-    """The time of the youngest event, from the file's statistics where it has some."""
+    """The time of the newest event, from the file's statistics if present."""
     return _extreme(path, "max", max)
 
 
@@ -63,8 +63,9 @@ def _extreme(path: Path, which: str, choose: Any) -> int | None:
 
 
 def batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """All rows, with today's columns: those that an older segment lacks are null. Raises
-    `SegmentUnreadable` also for a segment of a newer version, whose columns would be lost."""
+    """All rows with the current columns; columns missing in an older segment are null. Raises
+    `SegmentUnreadable`, also for a segment of a newer version, whose additional columns would be
+    lost."""
     with open_sealed(path) as file:
         unknown = set(file.schema_arrow.names) - set(SCHEMA.names)
         if unknown:
@@ -91,7 +92,7 @@ def complete(batch: pa.RecordBatch, path: Path) -> pa.RecordBatch:
 
 
 def write_batches(path: Path, parts: Iterable[pa.RecordBatch]) -> int:
-    """Write a segment, synced, with offsets of its own; answers how many events it has."""
+    """Writes a segment with new offsets and syncs it; returns the number of events."""
     offset = 0
     waiting: list[pa.RecordBatch] = []
     with pq.ParquetWriter(path, LENIENT, compression="zstd") as writer:
@@ -126,7 +127,7 @@ def _numbered(table: pa.Table, offset: int) -> pa.Table:
 
 
 def find(paths: Sequence[Path], columns: Sequence[str], wanted: Any) -> pa.Table:
-    """Some columns of the rows that fulfil a condition, in all these segments."""
+    """The given columns of rows that fulfil a condition, from all these segments."""
     if not paths:
         return LENIENT.empty_table().select(columns)
     for path in paths:
@@ -136,6 +137,6 @@ def find(paths: Sequence[Path], columns: Sequence[str], wanted: Any) -> pa.Table
 
 
 def moment(microseconds: int) -> str:
-    """A time as people read it."""
+    """Formats a time for people."""
     time = datetime.fromtimestamp(microseconds / 1e6, UTC)
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,4 +1,4 @@
-"""Starts the process that seals, so that Arrow is never loaded into the hub's."""
+"""Starts the sealing process, so that the hub's process never loads Arrow."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ logger = logging.getLogger(__name__)
 
 
 class Sealer:
-    """One process at a time; a call that finds one running leaves it to that one or the next."""
+    """Runs one process at a time; a call during a run leaves the work to that run or the next."""
 
     def __init__(
         self, journal_path: Path, retention_days: float = 0, archive: str | None = None
     ) -> None:
-        """`retention_days`: older segments go at the same time; 0 keeps them. `archive`: where
-        sealed segments are pushed to."""
+        """`retention_days`: older segments are deleted at the same time; 0 keeps them. `archive`:
+        URL to which sealed segments are pushed."""
         self._arguments = [str(journal_path), str(retention_days), *([archive] if archive else [])]
         self._process: subprocess.Popen[bytes] | None = None
         self._stopped = False
@@ -42,7 +42,7 @@ class Sealer:
             logger.warning("the journal's segments are not sealed now: %s", error.strerror)
 
     def stop(self) -> None:
-        """Sealing can be cut short at any point: whoever comes next completes it."""
+        """Kills the process. Sealing may be interrupted at any point: the next run completes it."""
         self._stopped = True
         if self._process is not None:
             self._process.terminate()

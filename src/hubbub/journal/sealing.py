@@ -1,9 +1,10 @@
-"""Sealing: closed segments become Parquet files, once each.
+"""Sealing: converts closed segments to Parquet files, once each.
 
-Runs in a process of its own (`python -m hubbub.journal.sealing FOLDER DAYS [ARCHIVE]`), started by
+Runs in a separate process (`python -m hubbub.journal.sealing FOLDER DAYS [ARCHIVE]`), started by
 the hub after each segment if Arrow is installed, and by the pipeline before it reads. With an
-ARCHIVE, sealed segments are pushed there. With DAYS over 0, segments that are older go, once they
-are in the archive. All steps can be cut short at any point: the next run completes them.
+ARCHIVE, sealed segments are pushed there. With DAYS greater than 0, older segments are deleted,
+once they are in the archive. All steps may be interrupted at any point: the next run completes
+them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hubbub.journal.records import NotASegment
 logger = logging.getLogger(__name__)
 
 ROTATION_SECONDS: Final = 5.0
-"""How long a hub that writes here may take to close its segment."""
+"""The time limit for a running hub to close its segment."""
 
 _POLL_SECONDS = 0.02
 
@@ -32,11 +33,11 @@ _POLL_SECONDS = 0.02
 def seal_all(
     journal_path: Path, rotation_seconds: float = ROTATION_SECONDS, *, live: bool = True
 ) -> list[Path]:
-    """Seal everything that happened up to now; answers the new sealed segments.
+    """Seals all events recorded up to now; returns the new sealed segments.
 
-    Hubs that write here are asked to close their segment first (not with `live=False`); segments
-    that a crash left open are recovered. Safe beside other sealers and hubs, and to repeat. Raises
-    `OSError`, and `ImportError` where Arrow is not installed.
+    Asks running hubs to close their segments first (unless `live=False`); segments left open by a
+    crash are recovered. Idempotent, and safe beside other sealers and hubs. Raises `OSError`, and
+    `ImportError` if Arrow is not installed.
     """
     folder = JournalFolder(journal_path)
     if not folder.path.exists():
@@ -58,13 +59,14 @@ def _rotate(folder: JournalFolder, seconds: float) -> None:
         if time.monotonic() > deadline:
             for request in waiting:
                 request.unlink(missing_ok=True)
-            logger.warning("a hub did not close its segment in time; its newest events come later")
+            logger.warning("a hub did not close its segment in time; its newest events will follow")
             return
         time.sleep(_POLL_SECONDS)
 
 
 def _seal(folder: JournalFolder, raw: Path) -> Path | None:
-    """None if it was sealed before and only the raw file was left, or if it is no segment."""
+    """Returns None if only the raw file was left of an already sealed segment, or if the file is
+    not a segment."""
     from hubbub.journal.parquet import write_segment
 
     target = folder.sealed / f"{raw.stem}{SEALED}"
@@ -85,7 +87,7 @@ def _seal(folder: JournalFolder, raw: Path) -> Path | None:
 
 
 def _sweep(folder: JournalFolder) -> None:
-    """Drop drafts of sealers that were killed."""
+    """Deletes drafts of killed sealers."""
     for draft in folder.sealed.glob(f".*{SEALED}"):
         draft.unlink(missing_ok=True)
 
@@ -103,13 +105,13 @@ def main() -> None:
 
 
 def _push(path: Path, url: str) -> bool:
-    """Whether it worked; else the next run does it."""
+    """Returns whether the push succeeded; if not, the next run repeats it."""
     from hubbub.journal.archive import Archive
 
     try:
         Archive(url).push(path)
     except HubbubError as error:
-        logger.warning("%s", error.message)
+        logger.warning("%s", error)
         return False
     return True
 

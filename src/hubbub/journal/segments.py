@@ -1,7 +1,7 @@
-"""The thread that writes segments: everything about the journal that can wait for a disk.
+"""The thread that writes segments: all parts of the journal that may wait for a disk.
 
-Batches come through a queue, in order. Each is answered on the event loop: synced, or failed and
-not in the file. A segment is closed by its size, its age, on request, and at the end.
+Batches arrive through a queue, in order. Each is reported back on the event loop: synced, or failed
+and not in the file. A segment is closed when it is large or old, on request, and at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 WAKE_SECONDS: Final = 0.2
 SYNC_SECONDS: Final = 1.0
 LOOK_SECONDS: Final = 1.0
-"""How often the disk's free space is looked at."""
+"""The interval of checks of the disk's free space."""
 
 
 class SegmentOptions(msgspec.Struct, frozen=True):
@@ -36,27 +36,27 @@ class SegmentOptions(msgspec.Struct, frozen=True):
     min_free_bytes: int = 0
 
 
-class Batch(msgspec.Struct, gc=False, eq=False):
-    """Events as the body of one record. `urgent`: somebody waits until it is synced."""
+class EventBatch(msgspec.Struct, gc=False, eq=False):
+    """Events as the body of one record. `urgent`: a caller waits until it is synced."""
 
     head: bytes
-    """What stands before the body in the file: made by who hands it over, since every turn that
-    this thread takes from the event loop's costs more than the checksum itself."""
+    """The record's header in the file. The caller computes it, since acquiring the interpreter lock
+    in this thread costs more than the checksum."""
     body: bytes
     count: int
     marks: dict[tuple[str, str], tuple[str, int]]
-    """By hub and channel: the epoch and the serial up to which stored messages are in here."""
+    """By hub and channel: the epoch and the serial of the last stored message in the batch."""
     urgent: bool = False
 
 
-class Command(msgspec.Struct, frozen=True):
-    """Something else to do, in turn."""
+class WriterCommand(msgspec.Struct, frozen=True):
+    """Another command for the thread, executed in order."""
 
     ends: bool = False
 
 
-ROTATE: Final = Command()
-END: Final = Command(ends=True)
+ROTATE: Final = WriterCommand()
+END: Final = WriterCommand(ends=True)
 
 
 class SegmentThread(Thread):
@@ -69,17 +69,17 @@ class SegmentThread(Thread):
         clock: Clock,
         options: SegmentOptions,
         *,
-        synced: Callable[[list[Batch]], None],
-        failed: Callable[[Batch, str], None],
+        synced: Callable[[list[EventBatch]], None],
+        failed: Callable[[EventBatch, str], None],
         asked: Callable[[], None],
         closed: Callable[[], None],
     ) -> None:
-        """`asked`: somebody wants the segment closed; answer with `ROTATE`. `closed`: there may be
-        something to seal."""
+        """`asked`: a reader requests that the segment be closed; respond with `ROTATE`. `closed`:
+        there may be a segment to seal."""
         super().__init__(name="journal", daemon=True)
-        self.queue: queue.SimpleQueue[Batch | Command] = queue.SimpleQueue()
+        self.queue: queue.SimpleQueue[EventBatch | WriterCommand] = queue.SimpleQueue()
         self.taken_bytes = 0
-        """Of all batches that are out of the queue."""
+        """The total of all batches taken from the queue."""
         self.written_bytes = 0
         self.open_segments = 0
         self.closed_segments = 0
@@ -97,7 +97,7 @@ class SegmentThread(Thread):
         self._descriptor = -1
         self._size = 0
         self._begun = 0.0
-        self._unsynced: list[Batch] = []
+        self._unsynced: list[EventBatch] = []
         self._sync_at = 0.0
         self._request_told = False
         self._look_at = 0.0
@@ -111,7 +111,7 @@ class SegmentThread(Thread):
                 item = self.queue.get(timeout=WAKE_SECONDS)
             except queue.Empty:
                 item = None
-            if isinstance(item, Batch):
+            if isinstance(item, EventBatch):
                 self._write(item)
                 self.taken_bytes += len(item.body)
             elif item is not None:
@@ -121,7 +121,7 @@ class SegmentThread(Thread):
             self._look_around(idle=item is None)
 
     def _look_around(self, idle: bool) -> None:
-        """Now and then, whether there is much to do or nothing."""
+        """Periodic checks, under load as well as when idle."""
         now = self._clock.monotonic()
         urgent = bool(self._unsynced) and self._unsynced[-1].urgent
         soon = now < self._looked_at + WAKE_SECONDS
@@ -141,7 +141,7 @@ class SegmentThread(Thread):
 
     # -- writing --------------------------------------------------------------------------------
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: EventBatch) -> None:
         try:
             self._make_room()
             self._append(batch.head, batch.body)
@@ -155,7 +155,7 @@ class SegmentThread(Thread):
         self._unsynced.append(batch)
 
     def _make_room(self) -> None:
-        """A segment to write to, on a disk with space. Raises `OSError`."""
+        """Ensures an open segment on a disk with free space. Raises `OSError`."""
         if self._path is None:
             self._folder.make()
             self._path, self._descriptor = self._folder.create(self._node, self._clock.now())
@@ -172,7 +172,7 @@ class SegmentThread(Thread):
             raise OSError(errno.ENOSPC, "the disk is nearly full")
 
     def _append(self, *parts: bytes) -> None:
-        """All of it or nothing. Raises `OSError`."""
+        """Atomic append. Raises `OSError`."""
         size = sum(map(len, parts))
         try:
             written = os.writev(self._descriptor, parts)
@@ -186,8 +186,8 @@ class SegmentThread(Thread):
         self.written_bytes += size
 
     def _take_back(self) -> None:
-        """Cut off what a failed write left. Where even that fails, the segment ends here; who
-        reads it stops before the torn record."""
+        """Truncates the remains of a failed write. If even that fails, the segment ends here;
+        readers stop before the torn record."""
         try:
             os.ftruncate(self._descriptor, self._size)
         except OSError:
@@ -207,7 +207,7 @@ class SegmentThread(Thread):
             self._synced(batches)
 
     def _complain(self, error: OSError) -> None:
-        """Once for each trouble, not for each batch."""
+        """Logs once per problem, not once per batch."""
         said = error.strerror or str(error)
         if said != self._trouble:
             self._trouble = said
@@ -216,7 +216,7 @@ class SegmentThread(Thread):
     # -- segments -------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """What a crash left open, and what waits to be sealed."""
+        """Recovers segments left open by a crash, and reports segments to seal."""
         try:
             self._folder.make()
             for path in self._folder.recover():
@@ -246,7 +246,7 @@ class SegmentThread(Thread):
         self._closed()
 
     def _give_up_segment(self) -> None:
-        """Its file stays as it is: whoever recovers it cuts it where it is whole."""
+        """Leaves the file as it is: recovery truncates it after the last valid record."""
         self._path = None
         self.open_segments = 0
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A slice of the journal: the messages of one channel between two times, in their order."""
+"""A slice of the journal: the messages of one channel between two times, in order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.journal.folder import JournalFolder
 from hubbub.journal.sealed import find
 
 _ENVELOPE: Final = tuple(name for name in (*TEXTS, *NUMBERS) if name != "delivery_policy")
-"""Columns that are fields of a message's attributes as they are."""
+"""Columns that equal fields of a message's attributes."""
 _COLUMNS: Final = (
     "at",
     "published_at",
@@ -36,7 +36,7 @@ _COLUMNS: Final = (
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """A message as the journal has it. `payload` is None where the rules kept it out."""
+    """A message in the journal. `payload` is None if the rules excluded it."""
 
     id: str
     published_at: int
@@ -48,8 +48,8 @@ class Recorded(msgspec.Struct, frozen=True):
     attributes: Attributes | None = None
 
 
-class Slice(msgspec.Struct, frozen=True, kw_only=True):
-    """What to take; times are microseconds since 1970, the first included, the last not."""
+class JournalSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """Selects messages; times are microseconds since 1970, from inclusive to exclusive."""
 
     hub: str
     channel: str
@@ -57,8 +57,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     until: int | None = None
 
 
-def read_slice(journal: Path, wanted: Slice) -> list[Recorded]:
-    """The messages, oldest first, each once. Sealed segments only."""
+def read_slice(journal: Path, wanted: JournalSlice) -> list[Recorded]:
+    """The messages without duplicates, oldest first. Reads sealed segments only."""
     condition = (
         (pc.field("kind") == PUBLISHED)
         & (pc.field("hub") == wanted.hub)
@@ -74,7 +74,7 @@ def read_slice(journal: Path, wanted: Slice) -> list[Recorded]:
 
 
 def channels_of(journal: Path, hub: str) -> list[str]:
-    """The channels of which there are messages."""
+    """The channels with recorded messages."""
     condition = (pc.field("kind") == PUBLISHED) & (pc.field("hub") == hub)
     found = find(JournalFolder(journal).sealed_segments(), ("channel",), condition)
     return sorted(name for name in found["channel"].unique().to_pylist() if name is not None)

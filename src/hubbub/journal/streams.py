@@ -1,7 +1,7 @@
-"""Streams in the journal: events of clients, acknowledged when they are on disk.
+"""Streams in the journal: clients' events, acknowledged when they are on disk.
 
-The journal is the embedded hub's stream because both are the same thing: a log that is only added
-to and that the pipeline reads. A stored channel would be delivered, retained and reclaimed besides.
+The journal serves as the embedded hub's stream because both are the same: an append-only log that
+the pipeline reads. A stored channel would also be delivered, retained and reclaimed.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Write = Callable[[Sequence[JournalEvent]], Awaitable[bool]]
 
 
 class JournalStreams:
-    """Implements `ports.services.StreamSink`. What comes while the disk is busy goes together with
-    the next sync."""
+    """Implements `ports.services.StreamSink`. Events that arrive during a sync share the next
+    one."""
 
     def __init__(self, write: Write) -> None:
         self._write = write

@@ -1,4 +1,4 @@
-"""What all upkeep of the journal shares: one at a time, and how segments take others' places."""
+"""Common parts of journal maintenance: mutual exclusion, and replacement of segments."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from hubbub.journal.foreign_times import parse_time
 
 LOCK: Final = ".upkeep.lock"
 GRACE_SECONDS: Final = 3600.0
-"""How long the files of replaced segments stay, for readers that are under way."""
+"""How long the files of replaced segments are kept for current readers."""
 
 
 class UpkeepBusy(Conflict):
-    """Another import, compaction, pruning or erasure is at work in the same journal."""
+    """Another import, compaction, pruning or erasure is running in the same journal."""
 
     code = "upkeep_busy"
     retry = True
@@ -34,7 +34,7 @@ class UpkeepBusy(Conflict):
 
 @contextlib.contextmanager
 def alone(journal: Path) -> Iterator[None]:
-    """Keep other upkeep out of the journal. Raises `UpkeepBusy`."""
+    """Excludes other maintenance of the journal. Raises `UpkeepBusy`."""
     with contextlib.ExitStack() as held:
         try:
             held.enter_context(locked(journal / LOCK, wait=False))
@@ -47,15 +47,15 @@ def alone(journal: Path) -> Iterator[None]:
 
 
 def draft_name() -> str:
-    """A new name for a segment that takes the place of others."""
+    """A new name for a segment that replaces others."""
     return f"{new_name(REWRITTEN, time.time())}{SEALED}"
 
 
 def replace(
     folder: JournalFolder, reason: Reason, replaced: Sequence[str], by: Sequence[str]
 ) -> Path:
-    """Write an entry of the manifest: from now on the new segments count, and not the old ones. The
-    new ones must be on disk under their names. Answers the entry's path."""
+    """Writes an entry of the manifest, which switches from the old segments to the new ones. The
+    new ones must be on disk under their names. Returns the entry's path."""
     folder.manifest.mkdir(mode=0o700, exist_ok=True)
     sync(folder.sealed)
     now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -77,8 +77,8 @@ def replace(
 
 
 def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
-    """Delete the files of segments that were replaced so long ago, and rewritten ones that no entry
-    names because whoever wrote them was stopped. Only for who is `alone`. Answers the names."""
+    """Deletes the files of segments replaced longer ago than the grace period, and rewritten ones
+    without an entry, left by an interrupted writer. Only inside `alone`. Returns the names."""
     now = time.time()
     manifest = folder.replacements()
     old = {
@@ -100,6 +100,6 @@ def remove_replaced(folder: JournalFolder, grace_seconds: float) -> list[str]:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""The journal of a node: takes events on the event loop, gathers them, has a thread write them.
+"""The journal of a node: collects events on the event loop, and writes them in a thread.
 
 A message costs the hot path a few bytes in a buffer, another event an append to a list. Memory is
-bounded: when the thread cannot get rid of what it has, telemetry is dropped and counted.
+bounded: if the thread falls behind, telemetry is dropped and counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hubbub.journal.folder import JournalFolder
 from hubbub.journal.records import events_of, head_of
 from hubbub.journal.runs import Gathered
 from hubbub.journal.sealer import Sealer
-from hubbub.journal.segments import END, ROTATE, Batch, SegmentOptions, SegmentThread
+from hubbub.journal.segments import END, ROTATE, EventBatch, SegmentOptions, SegmentThread
 from hubbub.journal.streams import JournalStreams
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
@@ -57,10 +57,10 @@ class JournalWriter:
         self._sources: list[Callable[[bool], None]] = []
         self._sent_bytes = 0
         self._lost: dict[tuple[str, str], int] = {}
-        """By hub and reason: what is still to be told."""
+        """Lost events per (hub, reason), not yet journalled."""
         self._start: JournalEvent | None = None
-        """Told with the first events: a node to which nothing happens writes nothing."""
-        self._waiting: dict[Batch, asyncio.Future[bool]] = {}
+        """Written with the first events: a node without events writes nothing."""
+        self._waiting: dict[EventBatch, asyncio.Future[bool]] = {}
         self._ticking: asyncio.Task[None] | None = None
         self._sealer = sealer
         self.events = 0
@@ -112,19 +112,19 @@ class JournalWriter:
 
     @property
     def buffered_bytes(self) -> int:
-        """What waits for the disk."""
+        """The bytes that wait to be written."""
         return self._sent_bytes - self.thread.taken_bytes
 
     def start(self) -> None:
-        """Never fails: a disk that does not take anything is a matter of the thread."""
+        """Never fails: the thread handles an unwritable disk."""
         self._loop = asyncio.get_running_loop()
         self._start = JournalEvent(NODE_STARTED, int(self._clock.now() * 1e6), "")
         self.thread.start()
         self._ticking = self._loop.create_task(self._tick())
 
     async def stop(self) -> None:
-        """Have everything on disk that the disk takes, and close the segment. Does nothing where
-        it was never started."""
+        """Writes as much as the disk accepts, and closes the segment. Does nothing if the writer
+        was never started."""
         if self._ticking is None:
             return
         self._ticking.cancel()
@@ -136,7 +136,7 @@ class JournalWriter:
         try:
             await self.exporter.save()
         except HubbubError as error:
-            logger.warning("the store does not know what is in the journal: %s", error.message)
+            logger.warning("the store's position of the journal cannot be read: %s", error)
         if self._sealer is not None:
             await self._loop.run_in_executor(None, self._sealer.stop)
 
@@ -147,7 +147,7 @@ class JournalWriter:
             try:
                 await self.exporter.run()
             except HubbubError as error:
-                logger.warning("stored messages wait for the journal: %s", error.message)
+                logger.warning("stored messages wait for the journal: %s", error)
             except Exception:
                 logger.exception("stored messages wait for the journal")
             await asyncio.sleep(TICK_SECONDS)
@@ -160,7 +160,7 @@ class JournalWriter:
     # -- batches --------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Hand what was gathered to the thread."""
+        """Passes the collected events to the thread."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -179,16 +179,16 @@ class JournalWriter:
             gathered.record(self._start)
             self._start = None
         body = gathered.body()
-        self._hand_over(Batch(head_of(body), body, gathered.count, marks))
+        self._hand_over(EventBatch(head_of(body), body, gathered.count, marks))
 
-    def _hand_over(self, batch: Batch) -> None:
+    def _hand_over(self, batch: EventBatch) -> None:
         self._sent_bytes += len(batch.body)
         self.thread.queue.put(batch)
 
     async def _write_stored(
         self, messages: Sequence[Message], epoch: str, rule: PayloadRule
     ) -> bool:
-        """For the exporter. It waits for one before it brings the next, so they need no bound."""
+        """Called by the exporter. It waits for each call before the next, so no bound is needed."""
         if rule == "off":
             return True
         gathered = Gathered(self._node)
@@ -203,9 +203,9 @@ class JournalWriter:
         return await self._write_through(gathered)
 
     async def _write_through(self, gathered: Gathered) -> bool:
-        """Answers when it is on disk, or (False) will not be."""
+        """Returns when the record is on disk, or False if it cannot be written."""
         body = gathered.body()
-        batch = Batch(head_of(body), body, gathered.count, {}, urgent=True)
+        batch = EventBatch(head_of(body), body, gathered.count, {}, urgent=True)
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[batch] = done
         self._hand_over(batch)
@@ -214,8 +214,8 @@ class JournalWriter:
     # -- losses ---------------------------------------------------------------------------------
 
     def _lose(self, body: bytes, reason: str) -> None:
-        """Count what is not in the journal. Stored messages will be; what was lost before is lost
-        still."""
+        """Counts the events that are missing in the journal. Stored messages will be exported
+        again; earlier losses are kept."""
         for event in events_of(body):
             if event.kind == PUBLISHED and event.stored:
                 continue
@@ -227,7 +227,7 @@ class JournalWriter:
             self._lost[key] = self._lost.get(key, 0) + count
 
     def _losses(self) -> list[JournalEvent]:
-        """What is still to be told of."""
+        """Events that report losses not yet journalled."""
         if not self._lost:
             return []
         lost, self._lost = self._lost, {}
@@ -242,30 +242,30 @@ class JournalWriter:
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         self._loop.call_soon_threadsafe(function, *arguments)
 
-    def _on_synced(self, batches: list[Batch]) -> None:
+    def _on_synced(self, batches: list[EventBatch]) -> None:
         for batch in batches:
             self.events += batch.count
             self.exporter.synced(batch.marks)
             self._conclude(batch, True)
 
-    def _on_failed(self, batch: Batch, reason: str) -> None:
+    def _on_failed(self, batch: EventBatch, reason: str) -> None:
         self.exporter.failed(batch.marks)
         if not self._conclude(batch, False):
             self._lose(batch.body, reason)
 
-    def _conclude(self, batch: Batch, worked: bool) -> bool:
-        """Whether somebody waited for it."""
+    def _conclude(self, batch: EventBatch, worked: bool) -> bool:
+        """Returns whether a caller waited for the batch."""
         waiting = self._waiting.pop(batch, None) if batch.urgent else None
         if waiting is not None and not waiting.done():
             waiting.set_result(worked)
         return waiting is not None
 
     def _on_asked(self) -> None:
-        """Somebody wants to read what happened until now."""
+        """A reader requests all events recorded so far."""
         self._gather()
         self.thread.queue.put(ROTATE)
 
     def _on_closed(self) -> None:
-        """On the thread."""
+        """Called on the thread."""
         if self._sealer is not None:
             self._sealer.start()

@@ -1,6 +1,6 @@
-"""The data pipeline: from the journal's segments to tables that answer questions, on Spark.
+"""The data pipeline: computes tables from the journal's segments, on Spark.
 
-`jobs/` brings the Delta tables of a warehouse (`catalogue.py`, `tables/`) up to date with the
-journal, `views/` answer from them. Nothing of the hub imports this package: it needs PySpark and
-Java, and a hub needs neither.
+`jobs/` updates the Delta tables of a warehouse (`catalogue.py`, `tables/`) from the journal;
+`views/` answer questions from them. No module of the hub imports this package: it needs PySpark and
+Java, which the hub does not need.
 """

@@ -1,9 +1,9 @@
-"""Answers one question about a table and ends: what a hub starts in a process of its own, so that
-neither Arrow nor a large table is ever in the hub's memory (docs/adr/0013-analytics-results.md).
+"""Executes one query on a table and exits. The hub starts it as a separate process, so that neither
+Arrow nor a large table is loaded into the hub's memory (docs/adr/0013-analytics-results.md).
 
-    python -m hubbub.pipeline.answering FOLDER QUERY
+python -m hubbub.pipeline.answering FOLDER QUERY
 
-The query and the answer are JSON. What goes wrong is said as an error on stdout, too.
+Query and result are JSON. Errors are written to stdout as well.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The materialised tables: their columns, and the column that says when.
+"""The materialised tables: their columns and their time columns.
 
-Times are timestamps in UTC, durations microseconds. Views are in `views/`. Needs Arrow only.
+Times are timestamps in UTC, durations are in microseconds. Views are in `views/`. Needs Arrow only.
 """
 
 from __future__ import annotations
@@ -10,27 +10,26 @@ from typing import Final
 
 import pyarrow as pa
 
-from hubbub.pipeline.views.audit import RUN
-from hubbub.pipeline.views.columns import TEXT, WHOLE, schema
-from hubbub.pipeline.views.conversations import LINK
-from hubbub.pipeline.views.peers import MONTH
-from hubbub.pipeline.views.spreads import sums
+from hubbub.pipeline.aggregates import LINK, MONTH, RUN
+from hubbub.pipeline.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.spreads import sums
 
 
 @dataclass(frozen=True)
-class Table:
+class WarehouseTable:
     """A Delta table of the warehouse."""
 
     name: str
     schema: pa.Schema
     time: str | None
-    """The column by which files are left closed that have nothing of the time in question."""
+    """The time column, by whose statistics files are skipped."""
     by_segment: bool = True
-    """A row comes from the segment that it names; else a file holds all rows of its keys."""
+    """Whether a row belongs to one segment, which it names; otherwise a file holds all rows of its
+    keys."""
 
 
 _ORIGIN: Final = schema("text segment, whole offset")
-"""Where in the journal a row comes from."""
+"""The journal position from which a row was computed."""
 
 _LATENCY: Final = schema(
     "whole latency_min latency_max latency_sum, real latency_squares", "buckets latency_buckets"
@@ -39,22 +38,23 @@ _LATENCY: Final = schema(
 EVENT: Final = schema(
     "time at, text kind user node technology, whole duration, text reason", _ORIGIN
 )
-"""An event of a session or subscription. Rows keep theirs, so that late events can correct them."""
+"""An event of a session or subscription. Rows contain their events, so that late events can correct
+them."""
 _EVENTS: Final = pa.schema([("events", pa.list_(pa.struct(list(EVENT))))])
 
 
-def _by_name(*tables: Table) -> dict[str, Table]:
+def _by_name(*tables: WarehouseTable) -> dict[str, WarehouseTable]:
     return {table.name: table for table in tables}
 
 
-def _silver(name: str, *columns: str | pa.Schema) -> Table:
-    """A row for each event."""
-    return Table(name, schema(*columns, _ORIGIN), "at")
+def _silver(name: str, *columns: str | pa.Schema) -> WarehouseTable:
+    """A table with one row per event."""
+    return WarehouseTable(name, schema(*columns, _ORIGIN), "at")
 
 
-def _facts(name: str, *columns: str | pa.Schema, time: str = "time") -> Table:
-    """Sums of a segment, or of a part of it."""
-    return Table(name, schema(*columns, "text segment"), time)
+def _facts(name: str, *columns: str | pa.Schema, time: str = "time") -> WarehouseTable:
+    """A table with sums per segment, or per part of a segment."""
+    return WarehouseTable(name, schema(*columns, "text segment"), time)
 
 
 TABLES: Final = _by_name(
@@ -116,8 +116,8 @@ TABLES: Final = _by_name(
     _facts("notification_facts", "text hub, time time, whole created", sums("read")),
     _facts("push_facts", "text hub platform outcome, time time, whole attempts", sums("duration")),
     _silver("repeats", "text hub message_id, time at"),
-    Table("quarantine", schema(_ORIGIN, "text reason detail kind hub record hour"), None),
-    Table(
+    WarehouseTable("quarantine", schema(_ORIGIN, "text reason detail kind hub record hour"), None),
+    WarehouseTable(
         "sessions",
         schema(
             "text hub session user node technology, time opened_at closed_at",
@@ -127,7 +127,7 @@ TABLES: Final = _by_name(
         "opened_at",
         by_segment=False,
     ),
-    Table(
+    WarehouseTable(
         "subscriptions",
         schema(
             "text hub channel session user node, time started_at ended_at",
@@ -137,7 +137,7 @@ TABLES: Final = _by_name(
         "started_at",
         by_segment=False,
     ),
-    Table(
+    WarehouseTable(
         "linked_messages",
         schema(
             "text hub thread, time thread_began, whole position",
@@ -149,9 +149,9 @@ TABLES: Final = _by_name(
         "at",
         by_segment=False,
     ),
-    Table("peer_months", MONTH, "month", by_segment=False),
-    Table("sequence_months", schema("time month", RUN), "month", by_segment=False),
-    Table(
+    WarehouseTable("peer_months", MONTH, "month", by_segment=False),
+    WarehouseTable("sequence_months", schema("time month", RUN), "month", by_segment=False),
+    WarehouseTable(
         "segments",
         schema(
             "text segment, time seen_at, whole size modified rows",
@@ -162,24 +162,24 @@ TABLES: Final = _by_name(
         None,
     ),
 )
-"""By name. `rounds` is beside them: `tables/rounds.py`."""
+"""Tables by name. `rounds` is separate: `tables/rounds.py`."""
 
 
 def taken_from(table: str) -> str:
-    """Where rows of a table go that a round makes again."""
+    """The scratch table for rows that a round recomputes."""
     return f"_{table}"
 
 
 SCRATCH: Final = _by_name(
-    Table("_session_events", schema("text hub channel session", EVENT), "at"),
-    Table("_links", schema(LINK, _ORIGIN), "at"),
-    Table("_pairs", schema("whole a b"), None),
+    WarehouseTable("_session_events", schema("text hub channel session", EVENT), "at"),
+    WarehouseTable("_links", schema(LINK, _ORIGIN), "at"),
+    WarehouseTable("_pairs", schema("whole a b"), None),
     *(
-        Table(taken_from(name), TABLES[name].schema, None)
+        WarehouseTable(taken_from(name), TABLES[name].schema, None)
         for name in ("sessions", "subscriptions", "linked_messages")
     ),
 )
-"""What one plan of a round leaves for the next one; removed with the round. No Delta tables."""
+"""Intermediate results between the jobs of a round, deleted with the round. Not Delta tables."""
 
 BY_SEGMENT: Final = tuple(
     table.name for table in TABLES.values() if table.by_segment and table.name != "segments"

@@ -1,7 +1,7 @@
-"""Starts the processes of Python's tasks with everything loaded that tasks need.
+"""Starts the Python processes of Spark tasks with all modules preloaded.
 
-Spark asks a process, this one, to fork one for each task that runs at a time. What is loaded before
-is shared by all: loading Arrow in each anew takes longer than most rounds take for the rest.
+Spark asks this process to fork a child for each concurrent task. Children share the loaded modules:
+loading Arrow in each would take longer than the rest of most rounds.
 """
 
 from __future__ import annotations

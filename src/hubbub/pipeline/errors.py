@@ -1,5 +1,5 @@
-"""What can go wrong in the pipeline. These never travel over a wire, so the hub's table of codes
-does not list them."""
+"""Errors of the pipeline. They are never sent to clients, so the hub's table of codes does not list
+them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hubbub.domain.errors import HubbubError
 
 
 class PipelineError(HubbubError):
-    """Base of the pipeline's errors. Nothing was committed where one is raised."""
+    """Base of the pipeline's errors. Nothing was committed when one is raised."""
 
     code = "pipeline_failed"
 
 
 class SparkMissing(PipelineError):
-    """PySpark or Java is not installed; the message says how to get it."""
+    """PySpark or Java is not installed; the message says how to install it."""
 
     code = "spark_missing"
 
 
 class PipelineBusy(PipelineError):
-    """Another pipeline works on the same warehouse."""
+    """Another pipeline is working on the same warehouse."""
 
     code = "pipeline_busy"
     retry = True
@@ -34,31 +34,31 @@ class WarehouseUnreadable(PipelineError):
 
 
 class WarehouseUnreachable(PipelineError):
-    """The disk or the object store of the warehouse does not answer, or not with what was asked."""
+    """The disk or the object store of the warehouse does not respond, or responds incorrectly."""
 
     code = "warehouse_unreachable"
     retry = True
 
 
 class NoSuchRound(PipelineError):
-    """A round that is not done, is forgotten, or whose files were vacuumed."""
+    """The round is not complete, is no longer recorded, or its files were vacuumed."""
 
     code = "no_such_round"
 
 
 class CommitRefused(PipelineBusy):
-    """Another writer changed a table since it was read. Nothing of this commit counts."""
+    """Another writer changed a table since it was read. The commit has no effect."""
 
     code = "commit_refused"
 
 
 class QueryRefused(PipelineError):
-    """A query that is no single SELECT, or that the tables cannot answer."""
+    """The query is not a single SELECT, or is invalid for the tables."""
 
     code = "query_refused"
 
 
 def in_one_line(error: BaseException) -> str:
-    """What a library says, which may be pages, and coloured."""
+    """A library's message on one line, shortened and without colours."""
     plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))
     return " ".join(plain.split())[:300] or type(error).__name__

@@ -1,4 +1,4 @@
-"""Turns what Spark and its JVM throw into one sentence; the rest is in Spark's log."""
+"""Converts exceptions of Spark and its JVM to one sentence; the details are in Spark's log."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _KEPT = "what was committed before is as it was"
 _FULL = re.compile(r"No space left on device|Disk quota exceeded|File too large")
 
 _RAISED = re.compile(r"^(?!org\.|java\.)[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
-"""The last line of a traceback of Python, which is in the middle of what Java says about it."""
+"""The last line of a Python traceback, which is in the middle of Java's message."""
 
 
 def _say_nothing(server: object, request: object, client_address: object) -> None:
-    """Spark's counters come over a connection that breaks with the JVM. That is said once, below;
-    a traceback before it would hide it."""
+    """Spark's accumulator connection breaks with the JVM. The failure is reported once, below; a
+    traceback before it would hide it."""
 
 
 accumulators.AccumulatorTCPServer.handle_error = _say_nothing  # type: ignore[method-assign,assignment]
@@ -60,7 +60,7 @@ def _jvm_gone(log: Path) -> PipelineError:
 
 
 def _jvm_ended() -> bool:
-    """What it threw last may look like any error."""
+    """Whether the JVM has died: its last exception may look like any other error."""
     gateway = SparkContext._gateway
     process = getattr(gateway, "proc", None)
     if process is None:

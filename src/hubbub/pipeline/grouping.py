@@ -1,4 +1,4 @@
-"""Rows by what they have in common, with Arrow."""
+"""Grouping of rows by key columns, with Arrow."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Flags = npt.NDArray[np.bool_]
 
 _HALF = 2**31
 _TOO_MANY = 2**62
-"""Combinations of values that a number could not tell apart."""
+"""More combinations of values than a 64-bit number can distinguish."""
 
 
 class Groups:
-    """Rows by what they have in common; nothing is a key like any other."""
+    """Rows grouped by key columns. `null` is a valid key."""
 
     def __init__(self, rows: pa.Table, keys: Sequence[str]) -> None:
         combined, different = np.zeros(len(rows), np.int64), 1
@@ -41,7 +41,8 @@ class Groups:
         return len(self.keys)
 
     def added(self, columns: Mapping[str, tuple[Any, str]]) -> pa.Table:
-        """The keys, and beside them each column after a function of Arrow's, such as `sum`."""
+        """The keys with aggregated columns; each column names an Arrow aggregation, such as
+        `sum`."""
         values = pa.table({"_": self.ids, **{name: each for name, (each, _) in columns.items()}})
         found = values.group_by("_", use_threads=False).aggregate(
             [(name, function) for name, (_, function) in columns.items()]
@@ -53,7 +54,7 @@ class Groups:
         return together
 
     def different(self, column: Any) -> Integers:
-        """How many values each group has, each counted once; null is none."""
+        """The number of distinct values per group, without nulls."""
         said = whole(pc.is_valid(column)).to_numpy(zero_copy_only=False)
         codes = whole(column).drop_null().dictionary_encode()
         values = max(len(codes.dictionary), 1)
@@ -62,7 +63,7 @@ class Groups:
         return found
 
     def histograms(self, buckets: pa.ChunkedArray) -> pa.MapArray:
-        """The maps from bucket to count added up, in the order of the groups."""
+        """Merges the maps from bucket to count, in the order of the groups."""
         maps = whole(buckets)
         ends = maps.offsets.to_numpy().astype(np.int64)
         span = slice(int(ends[0]), int(ends[-1])) if len(ends) else slice(0, 0)
@@ -80,30 +81,31 @@ class Groups:
 
 
 def _numbered(values: Integers) -> tuple[Integers, int]:
-    """Numbers from 0 on in place of values, in the order in which they come; and how many."""
+    """Numbers the distinct values from 0 in order of appearance; returns the numbers and their
+    count."""
     codes = pa.array(values).dictionary_encode()
     return codes.indices.to_numpy().astype(np.int64), len(codes.dictionary)
 
 
 def whole(column: Any) -> Any:
-    """In one piece."""
+    """The column in one chunk."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def changes(values: npt.NDArray[np.generic]) -> Flags:
-    """Where a value is another than the one before; at the first one, too."""
+    """Marks values that differ from the preceding one, and the first value."""
     found = np.ones(len(values), bool)
     found[1:] = values[1:] != values[:-1]
     return found
 
 
 def summed(places: Integers, values: Integers, count: int) -> Integers:
-    """The sum of the values at each place from 0 on, of `count` places."""
+    """The sum of the values at each position from 0, for `count` positions."""
     total = np.zeros(count, np.int64)
     np.add.at(total, places, values)
     return total
 
 
 def named(*names: Any) -> Any:
-    """Names that are unique within another's, made unique among all; null if one is."""
+    """Combines nested names into one that is unique overall; null if any is null."""
     return pc.binary_join_element_wise(*names, "\0")

@@ -1,4 +1,4 @@
-"""Is there a Java that Spark can run on? Found out before Spark is started, to say it clearly."""
+"""Checks for a suitable Java before Spark is started, for a clear error message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _REMEDY: Final = (
 
 
 def require_spark() -> None:
-    """Raises `SparkMissing` where the pipeline cannot run at all."""
+    """Raises `SparkMissing` if the pipeline cannot run."""
     if importlib.util.find_spec("pyspark") is None:
         raise SparkMissing(
             "the pipeline needs PySpark, which is not installed; run `make pipeline`,"

@@ -1,8 +1,9 @@
-"""What the workers of a Spark cluster need, in one archive that Spark hands out to them.
+"""Packages the dependencies of Spark workers into one archive that Spark distributes.
 
-The archive holds this package and the packages that its tasks import, as a folder of modules. Spark
-unpacks it beside each executor (`spark.archives`), where it goes before the machine's own modules.
-The workers' Python has to be of the same minor version and platform as the one that made it.
+The archive contains this package and the packages that its tasks import, as a folder of modules.
+Spark unpacks it beside each executor (`spark.archives`), where it precedes the machine's own
+modules. The workers' Python must have the same minor version and platform as the Python that built
+it.
 """
 
 from __future__ import annotations
@@ -24,20 +25,21 @@ DISTRIBUTIONS: Final = (
     *("msgspec", "numpy", "pyarrow", "pandas", "python-dateutil", "pytz", "tzdata", "six"),
     *("deltalake", "arro3-core"),
 )
-"""Spark itself is on the cluster."""
+"""Distributions to package; Spark itself is on the cluster."""
 FOLDER: Final = "hubbub_pipeline"
-"""What the archive is called where an executor runs."""
+"""The name of the unpacked archive on an executor."""
 _COMPRESSION: Final = 1
-"""Fast: the archive is mostly machine code, which the best compression makes a tenth smaller for
-three times the CPU time."""
+"""Fast compression: the archive is mostly machine code, which the best level compresses a tenth
+better for three times the CPU time."""
 _UNUSED_FOLDERS: Final = frozenset(("tests", "include", "__pycache__"))
 _UNUSED_SUFFIXES: Final = frozenset((".pyc", ".pyi", ".pxd", ".pyx", ".h", ".hpp"))
 
 
 def build(target: Path) -> int:
-    """Writes the archive and returns its size in bytes. The same packages give the same bytes.
+    """Writes the archive and returns its size in bytes. The result is reproducible.
 
-    Raises `PipelineError` where a package is not installed."""
+    Raises `PipelineError` if a package is not installed.
+    """
     draft = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     try:
         with (
@@ -54,7 +56,7 @@ def build(target: Path) -> int:
 
 
 def settings(archive: Path) -> dict[str, str]:
-    """What makes Spark's executors use the archive."""
+    """The Spark settings that make executors use the archive."""
     return {
         "spark.archives": f"{archive.resolve().as_uri()}#{FOLDER}",
         "spark.executorEnv.PYTHONPATH": f"./{FOLDER}",
@@ -64,7 +66,7 @@ def settings(archive: Path) -> dict[str, str]:
 
 
 def _modules() -> Iterator[tuple[str, Path]]:
-    """Names inside of the archive, and the files that they stand for."""
+    """Names inside the archive, and their files."""
     package = Path(str(files("hubbub")))
     for path in package.rglob("*"):
         name = Path("hubbub", path.relative_to(package))
@@ -81,7 +83,7 @@ def _modules() -> Iterator[tuple[str, Path]]:
 
 
 def _is_used(name: PurePath) -> bool:
-    """Scripts and licences outside of the folder of modules have names that begin with `..`."""
+    """Excludes scripts and licences outside the module folder, whose names begin with `..`."""
     unused = name.parts[0] == ".." or not _UNUSED_FOLDERS.isdisjoint(name.parts)
     return not unused and name.suffix not in _UNUSED_SUFFIXES
 

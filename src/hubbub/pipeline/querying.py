@@ -1,4 +1,4 @@
-"""SQL over the tables and views of a snapshot, on DuckDB, read only. Needs no Spark."""
+"""Read-only SQL over the tables and views of a snapshot, with DuckDB. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SEALED: Final = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
 )
-"""A query sees the snapshot: no file, no network, no variable of this process."""
+"""Restricts a query to the snapshot: no files, no network, no variables of this process."""
 
 
 def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
-    """The rows, as they are computed; the second column `name` is called `name_1`. Several
-    statements, anything but SELECT, and unknown names raise `QueryRefused`."""
+    """Streams the rows; a second column `name` is called `name_1`. Several statements, anything
+    except SELECT, and unknown names raise `QueryRefused`."""
     duckdb = _duckdb()
     connection = duckdb.connect()
     try:
@@ -54,7 +54,7 @@ def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
 
 
 def _tables_of(connection: Any, sql: str) -> set[str]:
-    """The names behind FROM and JOIN, in lower case. Raises `QueryRefused`."""
+    """The names after FROM and JOIN, in lower case. Raises `QueryRefused`."""
     [(text,)] = connection.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     parsed = msgspec.json.decode(text)
     if parsed["error"]:
@@ -75,7 +75,7 @@ def _base_tables(tree: object) -> Iterator[str]:
 
 
 def _reason(error: Exception) -> str:
-    """DuckDB's message without its drawing of the place in the query."""
+    """DuckDB's message without the excerpt of the query."""
     return " ".join(str(error).split("\n\n")[0].split())
 
 

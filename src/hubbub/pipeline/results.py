@@ -1,4 +1,4 @@
-"""Reads tables and views for those who look at them. Needs neither Spark nor Java."""
+"""Reads tables and views for display. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 _FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum", "slots")
-"""Endings of columns that are kept so that rows can be added up. They say nothing to people."""
+"""Suffixes of columns that exist only for merging rows and are not displayed."""
 POINTS: Final = 300
-"""In a line at most; more could not be told apart."""
+"""The most points of a line in a chart; more could not be distinguished."""
 _TRIES: Final = 3
 _MOMENT: Final = 1e-6
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
 _DAY: Final = 86_400_000_000
 _LOOKS_DAYS: Final = (1, 32, 1024)
-"""How far back the newest rows are looked for, before everything is read."""
+"""How many days back the newest rows are searched, before everything is read."""
 
 
 def read_rows(warehouse: Path | str, query: RowsQuery) -> Rows:
-    """Rows as of the last round. Raises `NotFound` for a table that is none, `PipelineError`,
+    """Rows as of the last round. Raises `NotFound` for an unknown table, `PipelineError`,
     `WarehouseUnreadable`."""
     table = table_named(query.table)
 
@@ -56,17 +56,17 @@ def read_summed(
     counts: Sequence[str],
     steps: Sequence[int],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The newest days of a view with a column `time`, added up over hubs: in all, and by the
-    shortest of `steps` (seconds) of which `POINTS` suffice, in their order. `counts` are summed,
-    durations `prefix` described. Raises as above."""
+    """The newest days of a view with a column `time`, summed over hubs: the total, and a series
+    with the shortest of `steps` (seconds) that needs at most `POINTS`. `counts` are summed,
+    durations `prefix` are described. Raises the same errors as `read_rows`."""
     table = table_named(query.table)
 
     def read(snapshot: Snapshot) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         import pyarrow as pa
 
+        from hubbub.pipeline import spreads
+        from hubbub.pipeline.columns import micros, times
         from hubbub.pipeline.grouping import Groups
-        from hubbub.pipeline.views import spreads
-        from hubbub.pipeline.views.columns import micros, times
 
         latest = snapshot.round.latest if snapshot.round else None
         rows = snapshot.read(table.name, since=None if latest is None else latest - days * _DAY)
@@ -117,8 +117,8 @@ def _reading(warehouse: Path | str, table: Table, read: Callable[[Snapshot], Fou
 
 
 def _newest(snapshot: Snapshot, table: Table, query: RowsQuery) -> pa.Table:
-    """One row more than asked for, if there are. A few rows of a long history cost little: newer
-    days are looked at first."""
+    """Returns one extra row, if there is one. A few rows of a long history are cheap: newer days
+    are searched first."""
     found = None
     for since in _looks(snapshot, table, query):
         whole = snapshot.read(table.name, since=since, until=_micros(query.until), hub=query.hub)
@@ -174,9 +174,8 @@ def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:
 
 
 def _joined(rows: pa.Table, table: Table, step_seconds: int) -> pa.Table:
-    """A row for each step of time, the newest first: counts are added up, of levels the highest
-    counts."""
-    from hubbub.pipeline.views.columns import micros, times
+    """One row per time step, newest first: counts are summed, levels take the maximum."""
+    from hubbub.pipeline.columns import micros, times
 
     at, step = micros(rows["time"]), step_seconds * 1_000_000
     stepped = rows.select([*table.counts, *table.levels]).append_column(

@@ -1,7 +1,7 @@
-"""A Spark session that fits the machine, and a JVM that never outlives the command.
+"""A Spark session sized for the machine, whose JVM never outlives the command.
 
-The JVM ends by itself when its input ends, unless it hangs. So a watcher, which is a shell that
-waits for this process to end, kills it then; also when this process was killed outright.
+The JVM ends when its input ends, unless it hangs. A watcher, a shell that waits for this process to
+end, then kills it, even if this process was killed.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from hubbub.pipeline.java import require_spark
 from hubbub.pipeline.tables.rounds import started
 
 HEAP_MEGABYTES: Final = 2048
-"""Of the driver, which does all the work where there is no cluster. What does not fit is spilled:
-with what Java keeps outside of its heap and with Python's tasks it stays within 4 GB."""
+"""The driver's heap; without a cluster, the driver does all the work. Spark spills what does not
+fit: with Java's other memory and Python's tasks the total stays below 4 GB."""
 _SMALLEST_HEAP: Final = 1024
 _END_SECONDS: Final = 10
 _JAVA: Final = "-XX:-UsePerfData -XX:+UseParallelGC -XX:TieredStopAtLevel=1"
-"""Throughput over short pauses. The JVM hands out work and does little itself: to compile its code
-as well as can be would take longer than it saves."""
+"""Favours throughput over short pauses. The JVM mostly distributes work: optimizing its code fully
+would take longer than it saves."""
 _ATTEMPTS: Final = 3
 _SHUFFLE_PARTS: Final = 32
 _SPILL: Final = "spill-"
@@ -51,9 +51,10 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     java_options: str = "",
 ) -> Iterator[SparkSession]:
-    """Starts Spark, and ends it with the block. `scratch` takes its temporary files and its log.
+    """Starts Spark for the block. `scratch` holds its temporary files and its log.
 
-    Raises `SparkMissing` if it is not installed, `PipelineError` if it does not start."""
+    Raises `SparkMissing` if it is not installed, `PipelineError` if it does not start.
+    """
     require_spark()
     scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
     _remove_spills_of_the_dead(scratch)
@@ -91,7 +92,7 @@ def _stop(*parts: SparkSession | SparkContext) -> None:
 
 @contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """When the JVM is killed, the bridge to it logs tracebacks. Whoever runs Spark says it."""
+    """Silences tracebacks of the bridge to a killed JVM. The caller reports the failure."""
 
     def from_elsewhere(record: logging.LogRecord) -> bool:
         return "py4j" not in record.pathname
@@ -107,7 +108,7 @@ def _quiet_py4j() -> Iterator[None]:
 
 
 def _remove_spills_of_the_dead(scratch: Path) -> None:
-    """A JVM that was killed leaves its temporary files; a log that grew too long starts anew."""
+    """Deletes temporary files of killed JVMs, and truncates an oversized log."""
     for spill in scratch.glob(f"{_SPILL}*"):
         owner = spill.name.removeprefix(_SPILL)
         if not owner.isdigit() or int(owner) == os.getpid() or not started(int(owner)):
@@ -163,8 +164,8 @@ def _configuration(scratch: Path, master: str, heap: int) -> SparkConf:
 
 
 def _with_attempts(master: str) -> str:
-    """On a cluster a task whose process was killed is tried again; on one machine Spark has to be
-    told to."""
+    """Retries tasks of killed processes: clusters do this by default, a local master must be
+    told."""
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{_ATTEMPTS}]", master)
 
 
@@ -196,8 +197,8 @@ def _watched_gateway(conf: SparkConf, log: Path) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _modules_for_planning(conf: SparkConf) -> Iterator[None]:
-    """Spark plans Python data sources on this machine with the workers' Python, which may know
-    neither this package nor Arrow. The JVM that starts meanwhile passes the path of modules on."""
+    """Spark plans Python data sources on this machine with the workers' Python, which may lack this
+    package and Arrow. The JVM started meanwhile passes this module path on."""
     if conf.get("spark.pyspark.python") == sys.executable:
         yield
         return
@@ -214,10 +215,10 @@ def _modules_for_planning(conf: SparkConf) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _watching() -> Iterator[None]:
-    """The watcher is told of the JVM as soon as it is started, long before PySpark says so: who is
-    interrupted in between must not leave it behind. A thread starts it, since an interrupt raises
-    in the main thread alone, and there also between the start of a process and the return of its
-    number. The JVM is over when the block is."""
+    """The watcher learns of the JVM as soon as it starts, long before PySpark reports it, so that
+    an interrupt cannot leave the JVM behind. It is started in a thread, since interrupts are raised
+    only in the main thread, even between the start of a process and the return of its id. The JVM
+    ends with the block."""
     watcher = subprocess.Popen(  # noqa: S603
         ["/bin/sh", "-c", _WATCHER], stdin=subprocess.PIPE, start_new_session=True
     )
@@ -248,7 +249,7 @@ def _watching() -> Iterator[None]:
 
 
 def _end(jvm: subprocess.Popen[bytes]) -> None:
-    """It has a moment to end by itself."""
+    """Kills the JVM if it does not end by itself soon."""
     assert jvm.stdin is not None
     jvm.stdin.close()
     try:
@@ -259,8 +260,8 @@ def _end(jvm: subprocess.Popen[bytes]) -> None:
 
 
 def _forget_jvm() -> None:
-    """PySpark keeps the JVM and what runs in it in class variables; the next session starts a new
-    one. A context whose JVM was killed stays there: it cannot be stopped."""
+    """PySpark keeps the JVM and its context in class variables; clearing them makes the next
+    session start a new one. A context whose JVM was killed cannot be stopped."""
     SparkContext._gateway = None
     SparkContext._jvm = None
     SparkContext._active_spark_context = None

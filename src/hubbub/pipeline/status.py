@@ -1,4 +1,4 @@
-"""How far the tables are behind the journal. Needs neither Spark nor Java."""
+"""How far the tables lag behind the journal. Needs neither Spark nor Java."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hubbub.pipeline.tables.snapshot import Snapshot
 
 
 def status_of(warehouse: Location, journal: Location, now: float) -> dict[str, Any] | None:
-    """None where no round ever began. `lag_seconds` is how long ago the oldest segment was sealed
-    that is in no table yet. `now` in seconds since 1970."""
+    """None if no round ever began. `lag_seconds` is the age of the oldest sealed segment that is
+    not yet in the tables. `now` is in seconds since 1970."""
     rounds = all_rounds(warehouse)
     if not rounds:
         return None

@@ -7,7 +7,7 @@ Contract for every adapter:
 - A delivery may be repeated after a crash, always with the same `key`. An adapter hands the key on
   as its medium allows (`Message-ID`, `Idempotency-Key`, a transaction id), so that receivers can
   drop repetitions.
-- What it raises is shown to administrators and senders: no secrets in it.
+- Its exceptions are shown to administrators and senders, and must contain no secrets.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.communication.peers import Address
+from hubbub.domain.communication.settings import MOST_PER_LOOK
 from hubbub.domain.errors import Conflict, InvalidAttribute, NotFound
 from hubbub.domain.fields import whole_numbers
 from hubbub.domain.push.options import PushOptions
@@ -32,10 +33,11 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import Outgoing
 
 Direction = Literal["output", "push", "pull"]
-"""Messages go out to peers; come in when the medium says so; come in when the hub asks."""
+"""`output`: messages go out to peers. `push`: the medium delivers messages to the adapter. `pull`:
+the hub polls the adapter."""
 Publish = Callable[[PeerMessage], Awaitable[str]]
-"""Takes an incoming message and answers its id once the message is on disk. Raises `HubbubError`:
-a `BadRequest` will be refused again, others may work later."""
+"""Stores an incoming message and returns its id once it is on disk. Raises `HubbubError`:
+`BadRequest` is permanent, others are temporary."""
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -52,112 +54,136 @@ class TemporaryFailure(Exception):
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One message to one address of one peer. `message.receiver` is the peer."""
+    """One message to one address of one peer, who is `message.receiver`."""
 
     hub: str
     message: PeerMessage
     peer: str
     address: Address
     key: str
-    """The same for every attempt, and different for each message and address: 1 to 64 letters,
+    """The same for every attempt, and distinct for each message and address: 1 to 64 letters,
     digits and hyphens."""
 
 
 class OutputAdapter(Protocol):
-    """Sends messages to peers. Several pushes may run at the same time, for different peers; those
-    of one (peer, address) follow each other in order."""
+    """Sends messages to peers. Pushes to different peers may run concurrently; pushes to one (peer,
+    address) run one after another."""
 
     async def push(self, delivery: Delivery) -> None:
         """Returns once the message was handed over. Raises `AdapterFailed` or `TemporaryFailure`;
-        whatever else is raised counts as `AdapterFailed`. Cancelled when it takes too long, which
-        counts as `TemporaryFailure`."""
+        any other exception counts as `AdapterFailed`. A push that exceeds its timeout is cancelled
+        and counts as `TemporaryFailure`."""
         ...
 
     async def close(self) -> None:
-        """No push is running and none follows."""
+        """Called when no push is running; none follows."""
         ...
 
 
 class PushInput(Protocol):
-    """Listens by itself, and publishes what arrives."""
+    """Listens on its own and publishes incoming messages."""
 
     async def start(self, publish: Publish) -> None:
-        """Raises where it cannot listen; the adapter is not added then."""
+        """If this raises, the adapter cannot listen and is not added."""
         ...
 
     async def stop(self) -> None:
-        """Ends its tasks and cleans up. Nothing is published after it returned."""
+        """Ends its tasks and releases its resources. Nothing is published after this returns."""
         ...
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """What whoever sent a request to an input adapter gets; the body is plain text."""
+    """The response to a request that an input adapter received; the body is plain text."""
 
     status: int
     body: bytes = b""
 
 
 class HttpInput(PushInput, Protocol):
-    """A push input that is sent requests in a form of its own, such as signed events, at the hub's
-    door for input. The adapter itself says who may send them."""
+    """A push input that receives HTTP requests in its own format, such as signed events, at the
+    hub's input endpoint. The adapter itself authenticates the sender."""
 
     async def receive(self, headers: Mapping[str, str], body: bytes) -> HttpAnswer:
-        """Header names are in lower case. What it publishes is on disk before it returns. Raises
-        `NotPermitted`, `BadRequest` and what `Publish` raises."""
+        """Header names are in lower case. Published messages are on disk before this returns.
+        Raises `NotPermitted`, `BadRequest` and the errors of `Publish`."""
         ...
 
 
 class Pulled(msgspec.Struct, frozen=True):
-    """A message that was pulled. A pull may be repeated after a crash: an id of the message that
-    depends only on the source makes the repetition the same message. A message without a sender has
-    as its sender the peer that its header `peer` names, if the header `from` is among the
-    parameters of one of that peer's addresses; otherwise the adapter's name. An adapter sets both
-    for an answer: `peer` from what is answered, `from` from who answers, such as the e-mail
-    address."""
+    """A polled message. A pull may be repeated after a crash: if the message's id depends only on
+    the source, the repeat is a duplicate. A message without a sender gets as sender the peer in its
+    header `peer`, if the header `from` is among the parameters of one of that peer's addresses;
+    otherwise the adapter's name. For a reply, an adapter sets both: `peer` from the message replied
+    to, `from` from the replying address, such as an e-mail address."""
 
     message: PeerMessage
     receipt: object = None
-    """What `settle` needs, such as a UID or the name of a file."""
+    """The argument for `settle`, such as a UID or the name of a file."""
+    last: bool = False
+    """Whether this is the source's last message: the poll ends with it and does not ask again."""
 
 
 class PullInput(Protocol):
-    """Is asked for messages, one pull at a time."""
+    """Polled for messages, one pull at a time. In each interval and on each request the hub polls
+    once: it pulls until there is no message, at most `maxPerLook` (adapter settings) or `per_look`
+    (adapter kind) times.
+
+    An adapter that must register at its source, so that the source queues messages for it, also has
+    `async def begin(self) -> None`: called before the adapter is added, and again at each start. If
+    it raises, polling continues.
+    """
 
     async def pull(self) -> Pulled | None:
-        """The next message, or None if there is none now. After an exception the schedule goes on;
-        its text is shown as the adapter's last error."""
+        """Returns the next message, or None if there is none. After an exception polling continues;
+        its text is shown as the adapter's last error. If a message cannot be stored now, the hub
+        keeps it and retries before the next pull."""
         ...
 
     async def settle(self, receipt: object) -> None:
-        """The message of this receipt is on disk, or was refused for good: the source may forget
-        it. Not called where a crash came between; `pull` then gives the message again."""
+        """The message with this receipt is on disk, and the source may delete it. Not called if the
+        hub crashed in between; `pull` then returns the message again. Without `refuse`, refused
+        messages are settled as well."""
         ...
 
     async def close(self) -> None:
-        """No pull is running and none follows."""
+        """Called when no pull is running; none follows."""
+        ...
+
+
+class RefusablePull(PullInput, Protocol):
+    """A pull input whose source would lose the original if a refused message were settled."""
+
+    async def refuse(self, receipt: object) -> None:
+        """The message with this receipt was refused permanently. Its original stays at the source;
+        `pull` skips it until it changes or the adapter is created again."""
         ...
 
 
 class Dial(Protocol):
-    """Connections that do not speak HTTP, for one hub. The name is resolved, every address of it is
-    checked, and it is that very address that is connected to."""
+    """Connections of one hub that do not use HTTP. The name is resolved, every address is checked,
+    and the connection goes to a checked address."""
 
     async def connect(self, host: str, port: int, timeout_seconds: float) -> socket.socket:
-        """A connected, non-blocking TCP socket, without TLS. Raises `SendFailed`."""
+        """Returns a connected, non-blocking TCP socket without TLS. Raises `SendFailed`."""
         ...
 
 
 class HubChannels(Protocol):
-    """The channels of the adapter's own hub, for the adapter that connects peers to them."""
+    """The channels of the adapter's own hub, for the adapter that bridges channels and peers."""
 
     async def publish(self, channel: str, message: PeerMessage, key: str) -> None:
-        """Publish the message as a stored message where the channel stores; one with the same
-        `key` is not stored twice. Raises `HubbubError`."""
+        """Publishes the message, stored if the channel stores; a repeat with the same `key` is not
+        stored twice. Raises `HubbubError`."""
         ...
 
     async def take(self, channel: str, reader: str) -> Pulled | None:
-        """The next message of a storing channel that `reader`, a durable subscription of the hub's
-        own, has not acknowledged; the receipt is for `acknowledge`. Raises `HubbubError`."""
+        """Returns the next message that `reader`, a durable subscription owned by the hub, has not
+        acknowledged; its receipt is for `acknowledge`. Raises `HubbubError`."""
+        ...
+
+    async def follow(self, channel: str, reader: str) -> None:
+        """Creates the durable subscription `reader` on the channel; an existing one keeps its
+        cursor. Raises `HubbubError`."""
         ...
 
     async def acknowledge(self, channel: str, reader: str, receipt: object) -> None:
@@ -166,7 +192,7 @@ class HubChannels(Protocol):
 
 
 class Pushed(msgspec.Struct, frozen=True):
-    """What became of a push to one device."""
+    """The result of a push to one device."""
 
     outcome: Outcome
     reason: str = ""
@@ -174,21 +200,21 @@ class Pushed(msgspec.Struct, frozen=True):
 
 
 class Devices(Protocol):
-    """The browsers and phones that users of the adapter's own hub registered for pushes."""
+    """The devices that users of the adapter's own hub registered for pushes."""
 
     async def push(self, user_id: str, options: PushOptions, message_id: str) -> list[Pushed]:
-        """One attempt for each device; empty if the user has none. Raises `HubbubError`."""
+        """Attempts one push for each device; empty if the user has none. Raises `HubbubError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterContext:
-    """What an adapter of a hub works with. `address` is that of its peer for an instance of a
+    """The environment of an adapter of a hub. `address` is the peer's address for an instance of a
     stateful output adapter, else None."""
 
     hub: str
     name: str
-    """The adapter's name in its hub, which addresses of peers refer to."""
+    """The adapter's name in its hub; addresses of peers refer to it."""
     outgoing: Outgoing
     dial: Dial
     channels: HubChannels
@@ -196,13 +222,13 @@ class AdapterContext:
     clock: Clock
     reach_of_hub: Callable[[], Reach] = lambda: "public"
     files: Path | None = None
-    """The folder of the hub's own in which adapters may read and move files; None: the operator
-    gave none."""
+    """The hub's folder in which adapters may read and move files; None: the operator configured
+    none."""
     address: Address | None = None
 
     @property
     def reach(self) -> Reach:
-        """Which addresses the hub may connect to now: its setting may change while the adapter
+        """The addresses that the hub may connect to now; the setting may change while the adapter
         lives."""
         return self.reach_of_hub()
 
@@ -212,20 +238,23 @@ Adapter = OutputAdapter | PushInput | PullInput
 
 @dataclass(frozen=True, slots=True)
 class AdapterKind(Generic[S]):
-    """A sort of adapter that hubs can use. `make` connects nowhere: it only keeps what it gets."""
+    """A kind of adapter that hubs can use. `make` only constructs the adapter and connects
+    nowhere."""
 
     name: str
     direction: Direction
     settings: type[S]
-    """A struct; unknown fields are refused. Its fields have the names of the settings."""
+    """A struct whose fields have the names of the settings; unknown fields are rejected."""
     make: Callable[[S, AdapterContext], Adapter]
     stateful: bool = False
-    """Of output adapters: one instance for each peer, made when it is first needed and closed when
-    idle; its context has the peer's address. Otherwise all peers share one instance."""
+    """Output adapters: one instance per peer, created on first use and closed when idle; its
+    context has the peer's address. Otherwise all peers share one instance."""
     secrets: frozenset[str] = frozenset()
-    """Settings that are never shown, all of them texts, by their names in JSON."""
+    """Settings that are never shown; all are texts, listed by their JSON names."""
     timeout_seconds: float = 30.0
-    """How long one push or pull may take."""
+    """Timeout of one push or pull."""
+    per_look: int = MOST_PER_LOOK
+    """Polled adapters: the most messages per poll, unless the adapter's settings say otherwise."""
 
     def read(self, settings: Mapping[str, Any]) -> S:
         """Raises `InvalidAttribute`, which names the setting."""
@@ -240,7 +269,7 @@ F = TypeVar("F", bound=Callable[..., Adapter])
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class AdapterKinds:
-    """All kinds of adapters that this server has, by name."""
+    """All kinds of adapters of this server, by name."""
 
     _kinds: dict[str, AdapterKind[Any]] = field(default_factory=dict)
 
@@ -251,7 +280,7 @@ class AdapterKinds:
         self._kinds[kind.name] = kind
 
     def find(self, name: str) -> AdapterKind[Any]:
-        """Raises `NotFound`, which names the kinds that there are."""
+        """Raises `NotFound`, which lists the existing kinds."""
         found = self._kinds.get(name)
         if found is None:
             known = ", ".join(sorted(self._kinds)) or "none"
@@ -273,13 +302,16 @@ def adapter(
     stateful: bool = False,
     secrets: frozenset[str] = frozenset(),
     timeout_seconds: float = 30.0,
+    per_look: int = MOST_PER_LOOK,
 ) -> Callable[[F], F]:
     """Declares a class as an adapter: `@adapter(name="email", settings=EmailSettings)`. The class
     is constructed with its settings and an `AdapterContext`."""
 
     def declare(make: F) -> F:
         _declared.append(
-            AdapterKind(name, direction, settings, make, stateful, secrets, timeout_seconds)
+            AdapterKind(
+                name, direction, settings, make, stateful, secrets, timeout_seconds, per_look
+            )
         )
         return make
 
@@ -288,7 +320,7 @@ def adapter(
 
 @contextmanager
 def declaring() -> Iterator[list[AdapterKind[Any]]]:
-    """What is declared inside is in the list afterwards, and not among the `declared`."""
+    """Collects the kinds declared inside the context in a list, instead of in `declared`."""
     before = len(_declared)
     found: list[AdapterKind[Any]] = []
     try:
@@ -299,7 +331,7 @@ def declaring() -> Iterator[list[AdapterKind[Any]]]:
 
 
 def declared() -> AdapterKinds:
-    """The kinds that were declared by modules imported so far. Raises `Conflict`."""
+    """The kinds declared by all modules imported so far. Raises `Conflict`."""
     kinds = AdapterKinds()
     for kind in _declared:
         kinds.add(kind)

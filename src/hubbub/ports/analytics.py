@@ -1,4 +1,4 @@
-"""The port to the tables that the data pipeline makes."""
+"""The port to the tables that the data pipeline writes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from hubbub.domain.analytics import Rows, RowsQuery
 
 
 class Analytics(Protocol):
-    """Reads results. Nothing here computes any: that is the pipeline's affair."""
+    """Reads tables; computing them is the pipeline's task."""
 
     async def rows(self, query: RowsQuery) -> Rows:
-        """The rows as they were last committed; none if the pipeline never ran.
+        """Returns rows as of the last commit; none if the pipeline never ran.
 
-        Raises `Unavailable` if they cannot be read now, `Overloaded` if too many ask at once."""
+        Raises `Unavailable` if the tables cannot be read now, `Overloaded` on too many concurrent
+        queries.
+        """
         ...

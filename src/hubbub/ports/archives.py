@@ -1,4 +1,4 @@
-"""Archives of backups, as a restore of one hub reads them."""
+"""Archives of backups, as read when one hub is restored."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hubbub.ports.storage.restoring import Value
 
 
 class RestoredRows(msgspec.Struct, frozen=True):
-    """Some rows of a table, as `RestoreStore.stage_rows` takes them. `ids` are those that they had
-    in the archive, where the table counts them."""
+    """Rows of a table for `RestoreStore.stage_rows`. `ids` are the rows' ids in the archive, for
+    tables with generated ids."""
 
     table: str
     rows: Sequence[Sequence[Value]]
@@ -21,37 +21,38 @@ class RestoredRows(msgspec.Struct, frozen=True):
 
 
 class HubArchive(Protocol):
-    """One hub of an archive that was unpacked and checked. Methods are not called side by side."""
+    """One hub of an unpacked and checked archive. Methods are not called concurrently."""
 
     created: str
-    """When the backup was made, as ISO 8601 says it."""
+    """When the backup was made, in ISO 8601."""
     version: str
-    """The Hubbub that made it."""
+    """The version of Hubbub that made the backup."""
     with_secrets: bool
-    """False: webhooks that sign are not in it, and routes and auth providers have no headers."""
+    """False: the archive omits webhooks with secrets, and routes and auth providers have no
+    headers."""
 
     async def count(self) -> Mapping[str, int]:
         """Rows of the hub by table."""
 
     async def next_rows(self) -> RestoredRows | None:
-        """The next rows, a bounded number of bounded size; None: these were all. Ids of rows that
-        came before must be given to `map_ids` first."""
+        """Returns the next rows, bounded in number and size; None at the end. Ids of earlier rows
+        must be passed to `map_ids` first."""
 
     async def map_ids(self, table: str, old: Sequence[int], new: Sequence[int]) -> None:
-        """Rows of other tables refer to the new ids from now on."""
+        """Maps references to these ids in later rows to the new ids."""
 
     async def revocations(self) -> Sequence[Revocation]:
-        """Tokens that were revoked when the backup was made; none where the hub gets another
-        name."""
+        """Tokens that were revoked when the backup was made; none if the hub is restored under
+        another name."""
 
     async def close(self) -> None:
-        """Nothing of the unpacked archive is left."""
+        """Deletes the unpacked archive."""
 
 
 class Archives(Protocol):
     async def open(self, path: str, source: str, target: str) -> HubArchive:
-        """Unpack an archive that lies on this node's disk, check all of it, and find the hub
-        `source` in it, to be restored to the hub `target`. Raises `ArchiveRefused`."""
+        """Unpacks an archive on this node's disk, checks all of it, and opens the hub `source` in
+        it, to be restored as `target`. Raises `ArchiveRefused`."""
 
     async def clear(self) -> None:
-        """Remove what a restore that was killed has left."""
+        """Deletes the remains of a restore that was killed."""

@@ -1,4 +1,4 @@
-"""Asking a hub's auth provider who a client is."""
+"""The port to a hub's auth provider."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from hubbub.domain.rules import AuthProvider
 CREDENTIALS_REFUSED = (
     "the credentials were refused; a hub without an auth provider takes tokens only"
 )
-"""The same for a hub with an auth provider that says no, one without a provider, and no hub."""
+"""The same message whether the hub's auth provider rejects the credentials, the hub has no
+provider, or the hub does not exist."""
 
 
 class Authenticator(Protocol):
     async def authenticate(
         self, provider: AuthProvider, hub: str, session_id: str, credentials: bytes
     ) -> Identity:
-        """The identity that the provider vouches for.
+        """Returns the identity that the provider confirms.
 
-        Raises `NotAuthenticated` if the provider says no, `AuthProviderFailed` if it is slow,
-        down, or answers something else than the agreed form. Always ends within the provider's
+        Raises `NotAuthenticated` if the provider rejects the credentials, `AuthProviderFailed` if
+        it is slow, unreachable, or responds in an invalid format. Always ends within the provider's
         timeout.
         """

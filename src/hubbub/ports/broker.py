@@ -1,6 +1,6 @@
-"""The message broker behind services: requests with one answer, and durable logs.
+"""The message broker behind services: request and reply, and durable logs.
 
-Whoever is behind it may be away at any time; every method says so at once or within its seconds.
+The broker may be unreachable at any time; every method then fails at once or within its timeout.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ import msgspec
 
 
 class NobodyThere(Exception):
-    """No one listens on the subject, or the broker itself is away."""
+    """No subscriber listens on the subject, or the broker itself is unreachable."""
 
 
 class LogUnavailable(Exception):
-    """The log did not confirm that it has the entry."""
+    """The log did not confirm the entry."""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class BrokerRequest(msgspec.Struct, frozen=True):
     subject: str
     data: bytes
 
 
-class Reply(msgspec.Struct, frozen=True):
+class BrokerReply(msgspec.Struct, frozen=True):
     data: bytes
     headers: Mapping[str, str] = {}
 
 
-Answerer = Callable[[Asked], Awaitable[Reply]]
+Answerer = Callable[[BrokerRequest], Awaitable[BrokerReply]]
 
 
 class Broker(Protocol):
     @property
     def max_bytes(self) -> int:
-        """Of a request or an answer."""
+        """The size limit of a request or a reply."""
 
-    async def request(self, subject: str, data: bytes, seconds: float) -> Reply:
-        """Raises `NobodyThere` at once where nobody listens, and `TimeoutError`."""
+    async def request(self, subject: str, data: bytes, seconds: float) -> BrokerReply:
+        """Raises `NobodyThere` at once if no subscriber listens, and `TimeoutError`."""
 
     async def append(self, subject: str, data: bytes, entry_id: str, seconds: float) -> None:
-        """Returns when the log of the subject has the entry for good; an id that it has had lately
-        is not kept twice. Raises `LogUnavailable`."""
+        """Returns when the log has stored the entry durably; a recently used id is not stored
+        twice. Raises `LogUnavailable`."""
 
     async def serve(self, subject: str, group: str, answer: Answerer) -> None:
-        """Have requests to the subject, which may hold wildcards, answered beside each other. Of
-        those that serve it in the same group, one gets each request; an empty group: all do."""
+        """Processes requests to the subject, which may contain wildcards, concurrently. Each
+        request goes to one member of the group; with an empty group, to every member."""

@@ -1,4 +1,4 @@
-"""Time, as the engine needs it; tests turn the hands themselves."""
+"""Time for the engine; tests use a clock that they advance themselves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> float:
-        """Seconds since 1970. May be set back or forward by the operator."""
+        """Seconds since 1970. The operator may set the clock back or forward."""
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards, for intervals and timeouts."""
+        """Seconds of a monotonic clock, for intervals and timeouts."""

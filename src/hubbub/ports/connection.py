@@ -10,65 +10,66 @@ from hubbub.ports.encoding import Encoder
 
 
 class Pausable(Protocol):
-    """Where input comes from that can wait."""
+    """An input source that can be paused."""
 
     def pause_reading(self) -> None:
-        """Take no more input from this client for now."""
+        """Stops reading from this client until further notice."""
 
     def resume_reading(self) -> None: ...
 
 
 class Connection(Pausable, Protocol):
-    """Bytes to one client. Writing never blocks and never raises; what the client cannot take
-    at once waits in a bounded buffer, and whoever overflows it is cut off as a slow consumer."""
+    """Output to one client. Writing never blocks and never raises; unsent bytes wait in a bounded
+    buffer, and a client that overflows it is disconnected as a slow consumer."""
 
     encoder: Encoder
     fd: int
-    """The descriptor of the socket while bytes may be written to it directly; -1: only `send` may
-    write. The fan-out writes to it without a call for each connection."""
+    """The socket's descriptor while bytes may be written to it directly; -1: only `send` may write.
+    The fan-out writes to it without a call per connection."""
     technology: str
-    """What the journal calls this way in and out: websocket, sse …"""
+    """The protocol's name in the journal: websocket, sse …"""
     one_way: bool
-    """The client can only listen (server-sent events): it cannot answer a ping."""
+    """Whether the connection is one-way (server-sent events): the client cannot respond to a
+    ping."""
 
     @property
     def rid(self) -> int | None:
-        """How many events the client was sent, counted from any number on; None where its protocol
-        does not count them."""
+        """The number of events sent to the client, counted from an arbitrary start; None if its
+        protocol does not count them."""
 
     @property
     def behind(self) -> bool:
-        """The client has yet to take in what it was sent."""
+        """Whether the client has unread bytes in the buffer."""
 
     @property
     def full(self) -> bool:
-        """The buffer has no room for more than live messages: `drain` would wait."""
+        """Whether the buffer has room only for live messages: `drain` would wait."""
 
     @property
     def buffered(self) -> int:
-        """How many bytes wait in the buffer."""
+        """The number of bytes in the buffer."""
 
     def send(self, data: bytes) -> None:
-        """Write packed bytes, after all that was written before."""
+        """Writes packed bytes after all earlier ones."""
 
     def block(self, data: bytes, sent: int) -> None:
-        """The kernel took only `sent` of the bytes that were written to `fd`: bring the rest."""
+        """The kernel accepted only `sent` of the bytes written to `fd`: queues the rest."""
 
     def lose(self) -> None:
-        """Writing to `fd` failed: the client is gone."""
+        """Called when writing to `fd` failed: the client is gone."""
 
     def disconnect(self, error: HubbubError) -> None:
-        """Say why, in the connection's own way, and close."""
+        """Sends the error in the protocol's form and closes the connection."""
 
     def close(self) -> None:
-        """Close, because the client asked for it."""
+        """Closes the connection at the client's request."""
 
     async def drain(self) -> None:
-        """Wait until the buffer has room for more than live messages. Returns at once when the
-        connection is gone."""
+        """Waits until the buffer has room for more than live messages. Returns at once if the
+        connection is closed."""
 
 
 class Transmitter(Protocol):
-    """Writes the same bytes to many connections: the innermost loop of the hub."""
+    """Writes the same bytes to many connections: the hub's innermost loop."""
 
     def __call__(self, connections: Sequence[Connection], data: bytes) -> None: ...

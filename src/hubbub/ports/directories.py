@@ -1,5 +1,5 @@
-"""Who knows peers and collectives besides the hub's own store, and who hears of messages: as Python
-objects. Callbacks of a hub's settings are the same over HTTP."""
+"""In-process callbacks: directories of peers and collectives besides the hub's store, and listeners
+for messages. Callbacks in a hub's settings do the same over HTTP."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hubbub.domain.communication.peers import CollectiveInfo, PeerInfo
 
 
 class PeerDirectory(Protocol):
-    """Asked for what the hub's store does not have. Whatever it raises fails the delivery that it
-    was asked for."""
+    """Resolves peers and collectives that are not in the hub's store. An exception fails the
+    delivery that needed the lookup."""
 
     async def peer_info(self, hub: str, peer: str) -> PeerInfo | None:
-        """None: there is no such peer. The answer is cached for ten minutes."""
+        """Returns None if there is no such peer. The result is cached for ten minutes."""
         ...
 
     async def collective_info(self, hub: str, collective: str) -> CollectiveInfo | None:
-        """None: there is no such collective. Asked for every message."""
+        """Returns None if there is no such collective. Called for every message."""
         ...
 
     async def authenticate(self, hub: str, peer: str, password: str) -> bool:
@@ -28,6 +28,6 @@ class PeerDirectory(Protocol):
 
 class NotificationCallback(Protocol):
     async def notify(self, hub: str, message: PeerMessage) -> None:
-        """A message without a receiver, or to a component. Every callback gets all of them; what
-        one raises is logged and harms no other."""
+        """Receives a message without a receiver, or to a component. Every callback receives all of
+        them; an exception is logged and does not affect the others."""
         ...

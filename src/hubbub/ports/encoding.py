@@ -1,10 +1,12 @@
-"""How the engine turns what it says into bytes, without knowing any encoding."""
+"""The port through which the engine encodes notices, independent of any encoding."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from hubbub.domain.documents.steps import Steps
+from hubbub.domain.documents.text import JsonText
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 
@@ -12,21 +14,25 @@ from hubbub.domain.notices import Notice
 class Encoder(Protocol):
     """One encoding, shared by all connections that use it.
 
-    Connections with the same encoder object are one group: what is encoded for one of them is
-    written to all of them as the very same bytes. A unit is one encoded notice; units of one
-    group can be packed together in any number, and only packed bytes go onto the wire.
+    Connections with the same encoder object form a group: the bytes encoded for one of them are
+    written to all. A unit is one encoded notice; any number of units of a group can be packed
+    together, and only packed bytes go onto the wire.
     """
 
     in_order: bool
-    """Units depend on what was encoded before, also for other channels: a message must be encoded
-    when it arrives, and not when its group gets to write."""
+    """Whether units depend on earlier units, even of other channels, and must be written in the
+    order of encoding. Such an encoder belongs to one connection."""
+
+    @property
+    def prepare(self) -> Callable[[JsonText], Steps[JsonText]] | None:
+        """Makes `encode` quick with a large document, in steps; None where it is quick already."""
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
-        """The unit that delivers a message; its serial counts in this epoch. `previous` is the
-        serial that it follows where messages in between are left out on purpose."""
+        """Encodes the delivery of a message whose serial belongs to this epoch. `previous` is the
+        preceding serial if messages in between are omitted on purpose."""
 
     def encode(self, notice: Notice) -> bytes:
-        """The unit for any notice."""
+        """Encodes any notice as a unit."""
 
     def pack(self, units: Sequence[bytes]) -> bytes:
-        """Bytes for the wire: whole frames that hold these units in this order."""
+        """Packs units into whole frames, in order."""

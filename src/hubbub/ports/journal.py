@@ -1,8 +1,8 @@
-"""The journal, as the engine writes to it: events for later analysis.
+"""The engine's port to the journal: events for later analysis.
 
-Contract for all methods: they are called from the event loop, cost little, never wait and never
-raise. What the disk cannot take is dropped, counted, and told by a `journal.lost` event; the hub
-goes on. Only the messages that are stored are never missing: they are read from the store again.
+Contract of all methods: called from the event loop, cheap, never waiting, never raising. Events
+that the disk cannot absorb are dropped, counted, and reported by a `journal.lost` event. Stored
+messages are never missing: the journal reads them from the store again.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from hubbub.domain.messages import Message
 
 class Journal(Protocol):
     enabled: bool
-    """False: nothing is kept, so that nothing has to be told."""
+    """False: no journal is kept, and events need not be created."""
 
     def record(self, event: JournalEvent) -> None:
-        """Keep an event of any kind. The journal fills in the node; the event is its own from then
-        on."""
+        """Records an event of any kind. The journal sets the node and takes ownership of the
+        event."""
 
     def published(self, message: Message, epoch: str, rule: PayloadRule) -> None:
-        """The channel's owner took a message in, under the channel's rule. A stored one must be on
-        disk, and those of a channel come in the order of their serials."""
+        """Records a message that the channel's owner accepted, under the channel's rule. A stored
+        message must be on disk; messages of a channel come in the order of their serials."""
 
     def add_source(self, flush: Callable[[bool], None]) -> None:
-        """Call this at every tick, so that what was collected meanwhile is recorded: in portions,
-        or (True) all of it now."""
+        """Registers a function that is called at every tick to record collected events: a portion,
+        or (True) all of them."""
 
 
 class NoJournal:
-    """For a hub that keeps none."""
+    """The journal of a hub that keeps none."""
 
     enabled = False
 

@@ -1,4 +1,4 @@
-"""Where the public keys of foreign issuers come from."""
+"""The port to the public keys of external issuers."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from hubbub.domain.callbacks import Reach
 
 class KeySource(Protocol):
     async def fetch(self, hub: str, url: str, reach: Reach) -> bytes:
-        """The JWKS document at this address, of bounded size and in bounded time, for this hub.
-        Raises `AuthProviderFailed`."""
+        """Fetches the JWKS document at this URL for this hub, with bounded size and time. Raises
+        `AuthProviderFailed`."""

@@ -31,24 +31,24 @@ FailureWord = Literal[
 
 
 class HttpRequest(msgspec.Struct, frozen=True):
-    """A request. `Host`, `Content-Length` and `Connection` are up to the sender."""
+    """An HTTP request. The sender sets `Host`, `Content-Length` and `Connection`."""
 
     hub: str
-    """On whose behalf: hubs share no connections."""
+    """The hub that sends the request; hubs share no connections."""
     method: str
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     timeout_seconds: float = 10.0
-    """For all of it, from the name to the last byte of the answer."""
+    """For the whole exchange, from name resolution to the last byte of the response."""
     max_answer_bytes: int = 64 * 1024
     repeatable: bool = True
-    """It may be sent once more where a kept connection ended before an answer began; the receiver
-    may then have seen it twice."""
+    """Whether the request may be sent again if a reused connection closed before the response
+    began; the receiver may then have received it twice."""
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """`headers` are in lower case; of several with one name, the last."""
+    """Header names are in lower case; of repeated headers, the last one counts."""
 
     status: int
     headers: dict[str, str]
@@ -56,8 +56,7 @@ class HttpResponse(msgspec.Struct, frozen=True):
     duration_seconds: float
 
     def retry_after_seconds(self, now: float) -> float:
-        """How long the server wants to be left alone; 0 where it did not say. `now` is in seconds
-        since 1970."""
+        """The delay that the server asks for; 0 if none. `now` is in seconds since 1970."""
         text = self.headers.get("retry-after", "")
         if text.isdecimal() and len(text) < 10:
             return float(text)
@@ -72,12 +71,12 @@ class HttpResponse(msgspec.Struct, frozen=True):
 Purpose = Literal[
     "webhook", "fetch", "call", "auth", "keys", "stream", "push", "adapter", "delivery"
 ]
-"""What a request to a tenant's server is for; each purpose has its own queues and breakers. A
-`delivery` is a turn of an adapter, whose own requests are of the purpose `adapter`."""
+"""The purpose of a request to a tenant's server; each purpose has its own queues and breakers. A
+`delivery` is an adapter's turn; the adapter's own requests have the purpose `adapter`."""
 
 
 class SendFailed(Exception):
-    """There is no whole answer. `status` is what it began with, if it got so far."""
+    """No complete response arrived. `status` is its HTTP status, if it was received."""
 
     def __init__(self, word: FailureWord, message: str, status: int | None = None) -> None:
         super().__init__(message)
@@ -88,22 +87,22 @@ class SendFailed(Exception):
 
 class HttpSender(Protocol):
     async def check(self, hub: str, url: str, reach: Reach = "public") -> None:
-        """Raises `SendFailed` where the host leads to an address that may not be connected to now,
-        and `BadRequest`. A name that cannot be resolved now passes."""
+        """Raises `SendFailed` if the host resolves to a forbidden address, and `BadRequest`. A name
+        that cannot be resolved now passes."""
 
     async def send(self, request: HttpRequest, reach: Reach = "public") -> HttpResponse:
-        """Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""
+        """Raises `SendFailed`, and `BadRequest` for an invalid URL."""
 
 
 class Outgoing(Protocol):
-    """Requests to servers that tenants named, in fair shares between hubs."""
+    """Requests to tenants' servers, with fair shares between hubs."""
 
     async def send(self, purpose: Purpose, request: HttpRequest, reach: Reach) -> HttpResponse:
-        """One request, when its destination may have one, all within the request's own time.
-        Raises `SendFailed`, and `BadRequest` for a URL that cannot be used."""
+        """Sends one request when its destination has a free slot, all within the request's timeout.
+        Raises `SendFailed`, and `BadRequest` for an invalid URL."""
 
     def slot(
         self, hub: str, purpose: Purpose, name: str, seconds: float
     ) -> AbstractAsyncContextManager[float]:
-        """For a request that does not go over HTTP: entering waits for its turn and answers the
-        seconds that are left. Raises `Overloaded`."""
+        """A slot for a request that does not use HTTP: entering the context waits for the slot and
+        returns the seconds left. Raises `Overloaded`."""

@@ -1,4 +1,4 @@
-"""The port to command plugins: code of others, which runs apart from the hub."""
+"""The port to command plugins: third-party code that runs in a separate process."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Protocol
 
 import msgspec
 
-from hubbub.domain.plugins.shape import Shape
+from hubbub.domain.plugins.shape import PluginShape
 
 
 class CallContext(msgspec.Struct, frozen=True):
-    """What a plugin is told about its call. `session` is empty where there is none; `collection`
-    is that of a validator's or saver's document."""
+    """What a plugin knows about its call. `session` is empty if there is none; `collection` is the
+    collection of a validator's or saver's document."""
 
     hub: str
     sender: str = ""
@@ -21,7 +21,7 @@ class CallContext(msgspec.Struct, frozen=True):
 
 
 class PluginReply(msgspec.Struct, frozen=True):
-    """A status of 0 with a value in JSON, or another one with a text that says why."""
+    """A status of 0 with a JSON value, or another status with a text that explains it."""
 
     status: int = 0
     value: bytes = b"null"
@@ -29,15 +29,15 @@ class PluginReply(msgspec.Struct, frozen=True):
 
 
 class PluginHost(Protocol):
-    """What a plugin's context can ask of the hub, for one call and with its rights."""
+    """The hub's operations for a plugin, for one call and with the caller's rights."""
 
     async def ask(self, operation: str, arguments: bytes) -> PluginReply:
-        """`arguments` is JSON that the plugin made: unchecked. Raises nothing."""
+        """`arguments` is unchecked JSON from the plugin. Never raises."""
         ...
 
 
 class PluginCall(msgspec.Struct, frozen=True):
-    """A function of a plugin with its document in JSON, which it gets a copy of."""
+    """A call of a plugin's function; the plugin gets a copy of the JSON document."""
 
     name: str
     function: str
@@ -47,18 +47,18 @@ class PluginCall(msgspec.Struct, frozen=True):
 
 
 class Plugins(Protocol):
-    """Plugins of one process of the hub. A call can fail, and never harms the caller: whatever the
-    plugin does, an outcome comes within the call's timeout."""
+    """The plugins of one hub process. A call may fail but never harms the caller: it ends within
+    its timeout whatever the plugin does."""
 
-    def find(self, name: str) -> Shape | None:
-        """By name in any case; None for a name that no loaded file has."""
+    def find(self, name: str) -> PluginShape | None:
+        """Looks up a name, ignoring case; None if no loaded file has it."""
         ...
 
-    def names(self) -> Mapping[str, Shape]:
-        """Of the loaded files, in lower case; another mapping when other files are loaded."""
+    def names(self) -> Mapping[str, PluginShape]:
+        """The loaded files by name in lower case; loading files creates a new mapping."""
         ...
 
     async def call(self, hub: str, call: PluginCall, host: PluginHost) -> PluginReply:
-        """Status 1 for what the plugin raised, 10 when it took too long, 9 when no worker can be
-        had or too many calls of the hub wait."""
+        """Status 1: the plugin raised; 10: timeout; 9: no worker is available or too many calls of
+        the hub are queued."""
         ...

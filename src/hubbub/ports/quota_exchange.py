@@ -1,4 +1,4 @@
-"""The exchange between nodes that makes the quotas of hubs hold for the whole cluster."""
+"""The exchange between nodes that enforces hubs' quotas across the cluster."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ REPORT_SECONDS = 0.2
 
 class QuotaExchange(Protocol):
     def report(self) -> dict[str, Share]:
-        """What this node takes from now on, by hub. Say it to all others at once, every
+        """This node's shares from now on, by hub. Send them to all other nodes at once, every
         `REPORT_SECONDS`."""
 
     def hear(self, node: str, shares: Mapping[str, Share]) -> None:
-        """The shares that another node takes."""
+        """Records the shares of another node."""
 
     def lose(self, node: str) -> None:
-        """A node is gone, and with it what it used."""
+        """Forgets a lost node and its shares."""

@@ -1,4 +1,4 @@
-"""Services that answer what clients call, and streams that take what clients submit."""
+"""Services that process clients' calls, and streams that store clients' events."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ from typing import Protocol
 
 from hubbub.domain.errors import StreamUnavailable
 from hubbub.domain.rules import RpcRoute
-from hubbub.domain.services import ServiceAnswer, ServiceCall, StreamEvent
+from hubbub.domain.services import ServiceCall, ServiceReply, StreamEvent
 
 
 class ServiceCaller(Protocol):
     async def call(
         self, route: RpcRoute | None, call: ServiceCall, seconds: float, max_bytes: int
-    ) -> ServiceAnswer:
-        """What the service of the route answers; without a route, whoever answers the method.
+    ) -> ServiceReply:
+        """Returns the response of the route's service; without a route, of any service that serves
+        the method.
 
-        Always ends within the seconds. Raises `ServiceNotFound` where nobody can be meant,
-        `ServiceUnavailable` where nobody is there, `ServiceTimeout`, `ServiceRefused` with what the
-        service says, and `ServiceFailed` for everything else, also for more than `max_bytes`.
+        Always ends within the timeout. Raises `ServiceNotFound` if no service is configured,
+        `ServiceUnavailable` if it is unreachable, `ServiceTimeout`, `ServiceRefused` with the
+        service's message, and `ServiceFailed` for everything else, including responses larger than
+        `max_bytes`.
         """
 
 
 class StreamSink(Protocol):
     async def submit(self, event: StreamEvent) -> None:
-        """Returns when the event cannot be lost any more. Raises `StreamUnavailable`; then it may
-        be there all the same, under the same id."""
+        """Returns when the event is durable. Raises `StreamUnavailable`; the event may have been
+        stored nevertheless, under the same id."""
 
 
 class NoStreams:
-    """For a hub that keeps neither a journal nor a connection to NATS."""
+    """Rejects all events: the hub has neither a journal nor a connection to NATS."""
 
     async def submit(self, event: StreamEvent) -> None:
         raise StreamUnavailable(

@@ -1,9 +1,8 @@
-"""Spans: what the hub tells a tracing system about the way of a message.
+"""Spans: the trace of a message, reported to a tracing system.
 
-A hub that does not trace has no `Spans`, and nothing of it is on the way of a message: who would
-tell is built only where tracing is on (`server/wiring.py`). Contract for all methods: they are
-called from the event loop, cost little, never wait and never raise. What the receiver cannot take
-is dropped.
+A hub without tracing has no `Spans` and pays nothing for it: the instrumented objects are created
+only if tracing is on (`server/wiring.py`). Contract of all methods: called from the event loop,
+cheap, never waiting, never raising. Spans that the receiver cannot absorb are dropped.
 """
 
 from __future__ import annotations
@@ -12,26 +11,27 @@ from collections.abc import Mapping
 from typing import Literal, Protocol
 
 SpanKind = Literal["server", "client", "internal"]
-"""Whether a request from outside is handled, another process is asked, or neither."""
+"""`server`: handling of an external request. `client`: a request to another process. `internal`:
+neither."""
 Facts = Mapping[str, str | int]
-"""Attributes of a span. Never a payload."""
+"""Attributes of a span. They never contain a payload."""
 
 
 class Span(Protocol):
-    """One part of the way, under way until it is ended. A span that is not ended is not told."""
+    """An operation of a trace. A span that is never ended is not reported."""
 
     @property
     def context(self) -> str:
-        """What happens within the span names it as its parent (`domain.traces`)."""
+        """The context that child spans name as their parent (`domain.traces`)."""
 
     def note(self, facts: Facts) -> None:
-        """Before the end only."""
+        """Adds attributes; only before `end`."""
 
     def end(self, error: str | None = None) -> None:
-        """Once. `error`: the code of what went wrong."""
+        """Ends the span, once. `error`: an error code."""
 
 
 class Spans(Protocol):
     def begin(self, name: str, kind: SpanKind, parent: str | None, facts: Facts) -> Span | None:
-        """A span below `parent`, or the first one of a trace. None where the trace is not
+        """Begins a child of `parent`, or the root of a new trace. None if the trace is not
         sampled."""

@@ -1,4 +1,4 @@
-"""Attributes of messages, as far as they are on the wire."""
+"""The attributes of messages that are on the wire."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from hubbub.domain.messages import Attributes
 from hubbub.protocols import hubbub_pb2 as pb
 
 _COUNT = len(pb.Attributes.DESCRIPTOR.fields)
-"""Those that are on the wire come first in the struct; the hub keeps the rest to itself."""
+"""The first fields of the struct are on the wire; the others are internal."""
 _NOTHING = (None,) * _COUNT
 
 
 def says_nothing(attributes: Attributes) -> bool:
-    """Of puts, the hub keeps the producer in the attributes, and clients see nothing of it."""
+    """Whether no attribute is visible to clients: for puts, the hub stores only the producer
+    there."""
     return msgspec.structs.astuple(attributes)[:_COUNT] == _NOTHING

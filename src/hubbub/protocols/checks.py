@@ -1,6 +1,6 @@
-"""What every encoding checks of what clients write: limits, names, and which fields go together.
+"""Checks of clients' requests, shared by all encodings: limits, names, and combinations of fields.
 
-Whether what a request asks for can be done is checked where it is done.
+Whether a request can be fulfilled is checked where it is processed.
 """
 
 from __future__ import annotations
@@ -12,16 +12,11 @@ from typing import Literal
 from hubbub.domain import errors
 from hubbub.domain.errors import HubbubError, InvalidName, Malformed, TooLarge
 from hubbub.domain.names import MAX_NAME_CHARS
-from hubbub.domain.notifications import Selection
 from hubbub.domain.requests import (
     Authenticate,
     Call,
-    DocumentChange,
-    DocumentGet,
     Enqueue,
     History,
-    MarkNotifications,
-    NotificationQuery,
     PublishItem,
     Restore,
     Threads,
@@ -32,12 +27,12 @@ from hubbub.domain.threads import MAX_PAGE
 from hubbub.domain.topics import MAX_BATCH, MAX_WAIT_SECONDS
 
 MAX_ENVELOPES = 1_000
-"""Per frame."""
+"""The most envelopes per frame."""
 MAX_ITEMS = 1_000
-"""Per batch: channels of a Subscribe, items of a Publish, positions of a restore."""
+"""The most items per batch: channels of a Subscribe, items of a Publish, positions of a restore."""
 MAX_EVENT_NAME_CHARS = 255
 MAX_SERIAL = 10**18 - 1
-"""Eighteen digits: fits every store's integer, and needs no check of the last digit."""
+"""Eighteen digits fit every store's integer, and the last digit needs no check."""
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _SERIAL = re.compile("[0-9]{1,18}")
@@ -57,7 +52,7 @@ def check_batch(event: str, items: int) -> None:
 
 
 def check_event_name(name: str) -> str:
-    """The publisher's own name for what a message is; it may be empty."""
+    """Checks the publisher's event name, which may be empty."""
     if len(name) > MAX_EVENT_NAME_CHARS:
         raise InvalidName(
             f"Publish: the event name {name[:20]!r}… has {len(name)} characters; "
@@ -108,23 +103,6 @@ def check_threads(request: Threads) -> Threads:
     return request
 
 
-def check_document_get(request: DocumentGet) -> DocumentGet:
-    given = (request.since, request.at, request.at_time)
-    if sum(bound is not None for bound in given) > 1:
-        raise Malformed("DocumentGet: give at most one of `since`, `at` and `atTime`")
-    if any(bound is not None and bound < 0 for bound in given):
-        raise Malformed("DocumentGet: versions and times begin at 0")
-    return request
-
-
-def check_document_change(request: DocumentChange) -> DocumentChange:
-    if request.expected_version is not None and request.expected_version < 0:
-        raise Malformed(
-            f"DocumentChange: `expectedVersion` is {request.expected_version}; versions begin at 0"
-        )
-    return request
-
-
 def parse_serial(text: str, where: str) -> int:
     """`where` names the event and field in the error."""
     if not _SERIAL.fullmatch(text):
@@ -166,25 +144,12 @@ def check_ack(request: TopicAck, where: str = "TopicAck") -> TopicAck:
 
 
 def _check_consumer(consumer: str, where: str) -> None:
-    """It is kept for every message that the consumer holds."""
+    """Bounded, since it is stored with every leased message."""
     if len(consumer) > MAX_NAME_CHARS:
         raise Malformed(
             f"{where}: `consumer` has {len(consumer)} characters; "
             f"at most {MAX_NAME_CHARS} are allowed"
         )
-
-
-def check_mark(request: MarkNotifications) -> MarkNotifications:
-    Selection(request.ids, request.up_to, request.all).checked("MarkNotificationAsRead")
-    return request
-
-
-def check_notification_query(request: NotificationQuery) -> NotificationQuery:
-    if request.after is not None and request.before is not None:
-        raise Malformed("NotificationList: give at most one of `after` and `before`")
-    if request.limit < 0:
-        raise Malformed(f"NotificationList: `limit` is {request.limit}; it cannot be negative")
-    return request
 
 
 def check_call(request: Call) -> Call:
@@ -205,8 +170,8 @@ def check_item(item: PublishItem) -> PublishItem:
 
 
 def error_from_wire(code: str, message: str) -> HubbubError:
-    """The error as the hub raised it. A hub that is newer than this code may send a code that is
-    not in the catalogue: that is noted on a plain HubbubError."""
+    """The error that the hub sent. A newer hub may send an unknown code, which becomes a plain
+    HubbubError with that code."""
     kind = _ERRORS.get(code)
     if kind is not None:
         return kind(message)

@@ -1,7 +1,7 @@
-"""Light-PubSubHubbub: what its four requests say, in text or JSON, and how they are answered.
+"""Light-PubSubHubbub: its four requests, in text or JSON, and their responses.
 
-The requests are those of figures 3 to 6 of the paper. What goes beyond them is optional: a key for
-the topic's owner, a path in the callback, a secret that signs and a key that encrypts.
+The requests are those of figures 3 to 6 of the paper. Extensions are optional: a key for the
+topic's owner, a path in the callback, a signing secret and an encryption key.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BASE64URL = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`key`: only who has a key may publish to the topic; it is in the answer, once."""
+    """`key`: only publishers with a key may publish to the topic; the response contains it once."""
 
     topic: str
     key: bool = False
@@ -41,7 +41,7 @@ class _Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Unsubscription(msgspec.Struct, frozen=True):
-    """The parameters of the request; `path` if the subscription had one."""
+    """The parameters of the request; `path` must be given if the subscription had one."""
 
     address: str = ""
     topic: str = msgspec.field(default="", name="idTopic")
@@ -54,7 +54,7 @@ _subscription = msgspec.json.Decoder(_Subscription)
 
 
 def read_registration(body: bytes, with_key: bool = False) -> Registration:
-    """The body is the topic's id, or an object that has it. Space around it is not part of it.
+    """The body is the topic's id, surrounded by optional whitespace, or an object that contains it.
     Raises `Malformed`, `InvalidName`."""
     if body.lstrip()[:1] == b"{":
         said = read_json(_registration, body, 'a registration, like {"topic": "sports"}')
@@ -94,7 +94,7 @@ def read_unsubscription(query: Unsubscription) -> WantedWebhook:
 
 
 def callback_of(address: str, port: int | str, path: str = "/") -> str:
-    """Where a subscriber is told: `http://address:port/`. Raises `BadRequest`."""
+    """A subscriber's callback: `http://address:port/`. Raises `BadRequest`."""
     host = _host(address.strip())
     number = _port(port)
     if not path.startswith("/"):
@@ -113,7 +113,7 @@ def read_secret(text: str | None) -> bytes | None:
 
 
 def read_key(text: str | None) -> bytes | None:
-    """The key that payloads are encrypted with, in base64url. Raises `BadRequest`."""
+    """The encryption key of payloads, in base64url. Raises `BadRequest`."""
     if text is None:
         return None
     try:

@@ -1,5 +1,5 @@
-"""How the structs of the domain lie in the messages of spec/hubbub.proto: derived from the two
-declarations, for every encoding. Raises `TypeError` at import where they do not fit together."""
+"""The mapping of domain structs to the messages of spec/hubbub.proto, derived from the two
+declarations, for every encoding. Raises `TypeError` at import if they do not match."""
 
 from __future__ import annotations
 
@@ -33,20 +33,21 @@ _STARTS = ("new", "first")
 
 
 class Kind(enum.Enum):
-    """What a value is in the struct, and in the message."""
+    """The kind of a field's value, in the struct and in the message."""
 
     PLAIN = enum.auto()
     SERIAL = enum.auto()
-    """A whole number, as text: JavaScript's numbers end at 2^53."""
+    """An integer as a string: JavaScript's integers end at 2^53."""
     START = enum.auto()
-    """`new`, `first` or a serial, as text."""
+    """`new`, `first` or a serial, as a string."""
     ERROR = enum.auto()
-    """An error, as its code and message."""
+    """An error, as code and message."""
     OBJECT = enum.auto()
     """A JSON object, as bytes in protobuf."""
     BYTES = enum.auto()
     PAYLOAD = enum.auto()
-    """Bytes with a content type, which is another field of the struct; its annotation counts."""
+    """Bytes whose content type is another field of the struct; the annotation of the payload
+    applies."""
     STRUCT = enum.auto()
     DOCUMENT = enum.auto()
     """The JSON text of a document's value, as a DocumentValue in protobuf."""
@@ -57,36 +58,36 @@ class Kind(enum.Enum):
 DOCUMENTS = {JsonText: Kind.DOCUMENT, JsonList: Kind.OPERATIONS}
 
 
-class Shape(enum.Enum):
+class Cardinality(enum.Enum):
     ONE = enum.auto()
     LIST = enum.auto()
     MAP = enum.auto()
 
 
-class Member(NamedTuple):
-    """A field of a struct with its field of the message; without one, the struct's field is local,
-    or a struct or error whose own fields are fields of the message."""
+class MappedField(NamedTuple):
+    """A field of a struct with the corresponding field of the message. Without one, the struct's
+    field is local, or a struct or error whose own fields are fields of the message."""
 
     attribute: str
     wire: Wire
     field: FieldDescriptor | None
     kind: Kind
-    shape: Shape
+    shape: Cardinality
     type: Any
-    """Of one value in the struct."""
+    """The type of a single value in the struct."""
     message: Descriptor | None
-    """Of one value on the wire, where that is a message."""
+    """The message type of a single value on the wire, if it is a message."""
     nullable: bool
     required: bool
-    """Whoever writes the message must give the field."""
+    """Whether the sender must set the field."""
     absent: Callable[[], Any]
-    """Makes the value of the struct's field where the message does not have it."""
+    """Creates the value of the struct's field if the message does not have it."""
     default: Any
-    """NODEFAULT: the struct has none."""
+    """NODEFAULT if the struct has no default."""
 
     @property
     def keeps_zero(self) -> bool:
-        """An empty value is a value, and does not stand for the default."""
+        """Whether an empty value is written and does not stand for the default."""
         if self.wire.always or self.wire.unless:
             return True
         return self.default is NODEFAULT and not (self.nullable or self.wire.optional)
@@ -97,8 +98,9 @@ def descriptor(message: type[Message]) -> Descriptor:
 
 
 @cache
-def members(struct: type[Struct], message: Descriptor) -> tuple[Member, ...]:
-    """Of each field of the struct, in order; a content type belongs to its payload."""
+def members(struct: type[Struct], message: Descriptor) -> tuple[MappedField, ...]:
+    """The members for each field of the struct, in order; a content type is part of its payload's
+    member."""
     fields = {field.name: field for field in msgspec.structs.fields(struct)}
     content_type = fields.pop("content_type", None)
     found = [_member(struct, message, field) for field in fields.values()]
@@ -112,21 +114,21 @@ def members(struct: type[Struct], message: Descriptor) -> tuple[Member, ...]:
 
 
 def derived_fields(struct: type[Struct], message: Descriptor) -> list[FieldDescriptor]:
-    """The fields of the message that are written from others of the struct."""
+    """Fields of the message that are derived from other fields of the struct."""
     return [
         field for field in message.fields if isinstance(getattr(struct, field.name, None), derived)
     ]
 
 
 def covered(struct: type[Struct], message: Descriptor) -> set[str]:
-    """The fields of the message that the struct has."""
+    """The names of the message's fields that the struct covers."""
     names = {field.name for field in derived_fields(struct, message)}
     for member in members(struct, message):
         names |= _covered(member, message)
     return names
 
 
-def _covered(member: Member, message: Descriptor) -> set[str]:
+def _covered(member: MappedField, message: Descriptor) -> set[str]:
     if member.wire.inside:
         return {member.wire.inside}
     if member.field is not None:
@@ -144,18 +146,20 @@ ERROR_FIELDS = {
     "reconnect": "reconnect",
     "retry_after": "retry_after",
 }
-"""The fields that messages have of an error, and its attributes."""
+"""Fields of an error in messages, and the matching attributes."""
 
 
 def error_fields(message: Descriptor) -> set[str]:
     return ERROR_FIELDS.keys() & set(message.fields_by_name)
 
 
-def _member(struct: type[Struct], message: Descriptor, info: msgspec.structs.FieldInfo) -> Member:
+def _member(
+    struct: type[Struct], message: Descriptor, info: msgspec.structs.FieldInfo
+) -> MappedField:
     found, wire, nullable = _unwrap(info.type)
     field = _field(struct, message, info.name, wire)
     shape, of_one = _shape(found, field)
-    return Member(
+    return MappedField(
         info.name,
         wire,
         field,
@@ -171,7 +175,7 @@ def _member(struct: type[Struct], message: Descriptor, info: msgspec.structs.Fie
 
 
 def _unwrap(annotation: Any) -> tuple[Any, Wire, bool]:
-    """The type without its annotation and without None."""
+    """Returns the type without its annotation and without None."""
     wire = _NO_WIRE
     if get_origin(annotation) is Annotated:
         annotation, *metadata = get_args(annotation)
@@ -202,20 +206,20 @@ def _field(
         ) from None
 
 
-def _shape(found: Any, field: FieldDescriptor | None) -> tuple[Shape, Any]:
-    """How many values there are, and the type of each."""
+def _shape(found: Any, field: FieldDescriptor | None) -> tuple[Cardinality, Any]:
+    """Returns whether the field is single, a list or a mapping, and the type of a value."""
     origin, inner = get_origin(found), get_args(found)
     if field is None or not field.is_repeated or found is JsonList:
-        return Shape.ONE, origin if origin is dict else found
+        return Cardinality.ONE, origin if origin is dict else found
     if origin is dict:
-        return Shape.MAP, inner[1]
-    return Shape.LIST, inner[0] if origin is tuple else found
+        return Cardinality.MAP, inner[1]
+    return Cardinality.LIST, inner[0] if origin is tuple else found
 
 
-def _message_of(field: FieldDescriptor | None, shape: Shape) -> Descriptor | None:
+def _message_of(field: FieldDescriptor | None, shape: Cardinality) -> Descriptor | None:
     if field is None:
         return None
-    if shape is Shape.MAP:
+    if shape is Cardinality.MAP:
         assert field.message_type is not None
         return field.message_type.fields_by_name["value"].message_type
     return field.message_type
@@ -255,7 +259,7 @@ def _default(info: msgspec.structs.FieldInfo) -> Any:
 
 
 def _absent(
-    info: msgspec.structs.FieldInfo, shape: Shape, of_one: Any, nullable: bool
+    info: msgspec.structs.FieldInfo, shape: Cardinality, of_one: Any, nullable: bool
 ) -> Callable[[], Any]:
     if info.default_factory is not NODEFAULT:
         return info.default_factory  # type: ignore[no-any-return]
@@ -264,4 +268,6 @@ def _absent(
         return lambda: value
     if nullable:
         return lambda: None
-    return {Shape.LIST: tuple, Shape.MAP: dict}.get(shape, _ZEROS.get(of_one, lambda: None))
+    return {Cardinality.LIST: tuple, Cardinality.MAP: dict}.get(
+        shape, _ZEROS.get(of_one, lambda: None)
+    )

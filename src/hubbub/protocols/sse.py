@@ -1,10 +1,10 @@
-"""Server-sent events: the same JSON as on the socket, and the position to resume from as the id.
+"""Server-sent events: the socket's JSON, with the resume position as the event id.
 
-A position vector names, for each channel of the stream, its epoch and the last serial sent:
+A position vector holds, for each channel of the stream, its epoch and the last serial sent:
 `<channel>.<epoch>.<serial>` joined by `~`, with both names in base64; for a channel with a document
-followed by `.<document's epoch>.<version>`. A stream with patterns names the channels that spoke
-last, and before them `@<milliseconds>`, the time from which all others go on. To clients it is
-opaque.
+followed by `.<document's epoch>.<version>`. A stream with patterns lists the recently active
+channels after `@<milliseconds>`, the time from which all other channels resume. Clients treat the
+id as opaque.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 from hubbub.domain.errors import Malformed, TooLarge
 from hubbub.domain.messages import Message
-from hubbub.domain.notices import Delivery, Notice
+from hubbub.domain.notices import MessageDelivery, Notice
 from hubbub.protocols.json.events import notice_json
 from hubbub.protocols.json.fast import message_json
 
 MAX_ID_CHARS = 8192
-"""Browsers send the id back in a header, and servers bound those."""
+"""Browsers send the id back in a header, whose size servers limit."""
 
 _ENTRY = re.compile(r"([\w-]*)\.([\w-]*)\.([0-9]{1,18})(?:\.([\w-]*)\.([0-9]{1,18}))?", re.ASCII)
 
@@ -31,7 +31,8 @@ _SINCE = re.compile(r"@([0-9]{1,18})~?", re.ASCII)
 
 
 class StreamPosition(NamedTuple):
-    """Where a stream is in a channel, and at which version of its document, if it has one."""
+    """A stream's position in a channel, and the version of the channel's document, if it has
+    one."""
 
     epoch: str
     serial: int
@@ -40,35 +41,34 @@ class StreamPosition(NamedTuple):
 
 
 def encode_message(message: Message, event_id: str | None) -> bytes:
-    """Without an id where the message has no position."""
+    """Omits the id if the message has no position."""
     if event_id is None:
         return b"data: %b\n\n" % message_json(message)
     return b"id: %b\ndata: %b\n\n" % (event_id.encode(), message_json(message))
 
 
 def encode(notice: Notice, event_id: str | None = None) -> bytes:
-    """Named by the notice's event, so that clients listen for what they want; messages keep the
-    default name. With an id where the notice moves the position."""
+    """The event is named after the notice, so that clients can listen selectively; messages keep
+    the default name. `event_id` is set if the notice advances the position."""
     event, payload = notice_json(notice)
     lines = b"" if event_id is None else b"id: %b\n" % event_id.encode()
-    if not isinstance(notice, Delivery):
+    if not isinstance(notice, MessageDelivery):
         lines += b"event: %b\n" % event.encode()
     return lines + b"data: %b\n\n" % payload
 
 
 def heartbeat() -> bytes:
-    """A comment, which keeps proxies from closing the stream."""
+    """A comment, which prevents proxies from closing the stream."""
     return b":\n\n"
 
 
 def retry(milliseconds: int) -> bytes:
-    """How long the client waits before it connects again."""
+    """Sets the client's delay before it reconnects."""
     return b"retry: %d\n\n" % milliseconds
 
 
 def encode_positions(positions: Mapping[str, StreamPosition]) -> str:
-    """Raises `TooLarge` where the id would not fit into a header: refuse so many channels when the
-    stream opens."""
+    """Raises `TooLarge` if the id would not fit into a header: the stream has too many channels."""
     event_id = "~".join([_entry(channel, position) for channel, position in positions.items()])
     if len(event_id) > MAX_ID_CHARS:
         raise TooLarge(
@@ -90,7 +90,7 @@ def with_since(since: int, positions: str) -> str:
 
 
 def split_since(event_id: str) -> tuple[int | None, str]:
-    """The time of a stream with patterns, None for others, and the positions."""
+    """The start time of a stream with patterns (None for others), and the positions."""
     found = _SINCE.match(event_id)
     return (int(found[1]), event_id[found.end() :]) if found else (None, event_id)
 

@@ -1,8 +1,7 @@
-"""The general codec: structs of the domain as records of an encoding, and back.
+"""The general codec: converts domain structs to records of an encoding, and back.
 
-A record that is written is a dictionary by the names of the encoding. A record that is read has
-the fields of its message as attributes. What the two encodings do differently is in their
-subclasses of `Structs`.
+A record to write is a dictionary keyed by the encoding's names. A decoded record has the fields of
+its message as attributes. Subclasses of `Structs` implement the differences between encodings.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from hubbub.domain.requests import PublishItem
 from hubbub.protocols.checks import check_batch, error_from_wire, parse_start
 from hubbub.protocols.mapping import (
     ERROR_FIELDS,
+    Cardinality,
     Kind,
-    Member,
-    Shape,
+    MappedField,
     derived_fields,
     error_fields,
     members,
@@ -39,15 +38,15 @@ FetchAll = Callable[[Any], Iterable[Any]]
 _Write = Callable[[Any, Record], None]
 _Read = Callable[[Any, str, Values], None]
 _Plain = tuple[str, str, Convert | None, Any]
-"""The attribute of a struct, its name in the encoding, how it is written, what is left out."""
+"""The attribute of a struct, its encoded name, its converter, and the value that is omitted."""
 
 
 class Structs(abc.ABC):
-    """`strict`: what is read was written by a client, and is checked. `faster` are functions that
-    write the value of a field (`Message.field`) as the general way would."""
+    """`strict`: the input comes from a client and is checked. `faster`: functions that replace the
+    general encoding of a field (`Message.field`)."""
 
     flattens: bool
-    """Whether fields that are `flat_in_json` lie in the message around them."""
+    """Whether `flat_in_json` fields are merged into the enclosing message."""
 
     def __init__(self, strict: bool, faster: Mapping[str, Convert] | None = None) -> None:
         self._strict = strict
@@ -62,8 +61,8 @@ class Structs(abc.ABC):
         return record
 
     def read(self, struct: type[S], message: Descriptor, record: Any, where: str) -> S:
-        """The struct that a record holds. `where` begins the name of each field in an error: the
-        event, and the path to the record. Raises `Malformed`, `TooLarge`, `InvalidPayload`."""
+        """The struct in a record. `where` is the prefix of field names in errors: the event, and
+        the path to the record. Raises `Malformed`, `TooLarge`, `InvalidPayload`."""
         return cast("S", self._reader(struct, message).read(record, where))
 
     def error_record(self, error: HubbubError, message: Descriptor) -> Record:
@@ -75,18 +74,19 @@ class Structs(abc.ABC):
     def name(self, field: FieldDescriptor) -> str: ...
 
     @abc.abstractmethod
-    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
-        """Answers the values that a record has for these fields, None for those it has not."""
+    def fetch_all(self, fields: Sequence[MappedField]) -> FetchAll:
+        """Returns a function that reads the values of these fields from a record, None for missing
+        ones."""
 
     @abc.abstractmethod
-    def value_writer(self, member: Member) -> Convert | None:
-        """For one serial, JSON object or byte string; None: as it is."""
+    def value_writer(self, member: MappedField) -> Convert | None:
+        """The converter of one serial, JSON object or byte string; None: unchanged."""
 
     @abc.abstractmethod
-    def value_reader(self, member: Member) -> ConvertBack | None: ...
+    def value_reader(self, member: MappedField) -> ConvertBack | None: ...
 
     @abc.abstractmethod
-    def write_payload(self, member: Member, payload: bytes, content_type: str) -> Record: ...
+    def write_payload(self, member: MappedField, payload: bytes, content_type: str) -> Record: ...
 
     @abc.abstractmethod
     def read_payload(self, record: Any, where: str) -> tuple[bytes, str]: ...
@@ -108,15 +108,15 @@ class Structs(abc.ABC):
                 plain.append(self._plain(member))
         return _RecordWriter(plain, others)
 
-    def _plain(self, member: Member) -> _Plain:
+    def _plain(self, member: MappedField) -> _Plain:
         assert member.field is not None
         writer = self._writer_of(member)
         return member.attribute, self.name(member.field), writer, _omitted(member)
 
-    def _is_flat(self, member: Member) -> bool:
+    def _is_flat(self, member: MappedField) -> bool:
         return member.wire.flat or (self.flattens and member.wire.flat_in_json)
 
-    def _write_flat(self, member: Member, message: Descriptor) -> _Write:
+    def _write_flat(self, member: MappedField, message: Descriptor) -> _Write:
         attribute = member.attribute
         if member.kind is Kind.ERROR:
             of_error = self._error_writer(message)
@@ -130,13 +130,13 @@ class Structs(abc.ABC):
 
         return write
 
-    def _write_payload(self, member: Member) -> _Write:
+    def _write_payload(self, member: MappedField) -> _Write:
         def write(value: Any, record: Record) -> None:
             record.update(self.write_payload(member, value.payload, value.content_type))
 
         return write
 
-    def _write_conditionally(self, member: Member) -> _Write:
+    def _write_conditionally(self, member: MappedField) -> _Write:
         attribute, name, convert, empty = self._plain(member)
         unless, inside = member.wire.unless, member.wire.inside
 
@@ -149,19 +149,19 @@ class Structs(abc.ABC):
 
         return write
 
-    def _writer_of(self, member: Member) -> Convert | None:
+    def _writer_of(self, member: MappedField) -> Convert | None:
         assert member.field is not None
         faster = self._faster.get(".".join(member.field.full_name.split(".")[-2:]))
         if faster is not None:
             return faster
         one = self._one_writer(member)
-        if one is None or member.shape is Shape.ONE:
+        if one is None or member.shape is Cardinality.ONE:
             return one
-        if member.shape is Shape.LIST:
+        if member.shape is Cardinality.LIST:
             return lambda values: [one(each) for each in values]
         return lambda values: {key: one(each) for key, each in values.items()}
 
-    def _one_writer(self, member: Member) -> Convert | None:
+    def _one_writer(self, member: MappedField) -> Convert | None:
         message = member.message
         if member.kind in (Kind.SERIAL, Kind.START):
             return str
@@ -186,7 +186,7 @@ class Structs(abc.ABC):
     # -- reading ----------------------------------------------------------------------------------
 
     def _make_reader(self, struct: type[Struct], message: Descriptor) -> _RecordReader:
-        plain: list[Member] = []
+        plain: list[MappedField] = []
         others: list[_Read] = []
         for member in members(struct, message):
             if self._is_flat(member):
@@ -201,7 +201,7 @@ class Structs(abc.ABC):
         absent = _values_without_default(members(struct, message))
         return _RecordReader(struct, self.fetch_all(plain), conversions, others, absent)
 
-    def _read_flat(self, member: Member, message: Descriptor) -> _Read:
+    def _read_flat(self, member: MappedField, message: Descriptor) -> _Read:
         attribute = member.attribute
         if member.kind is Kind.ERROR:
             of_error = _error_reader(message)
@@ -217,14 +217,14 @@ class Structs(abc.ABC):
     def _read_payload(self, record: Any, where: str, values: Values) -> None:
         values["payload"], values["content_type"] = self.read_payload(record, where)
 
-    def _reader_of(self, member: Member) -> ConvertBack | None:
+    def _reader_of(self, member: MappedField) -> ConvertBack | None:
         assert member.field is not None
         name, one = self.name(member.field), self._one_reader(member)
-        if member.shape is Shape.LIST:
+        if member.shape is Cardinality.LIST:
             return self._list_reader(name, one)
         if one is None:
             return None
-        if member.shape is Shape.ONE:
+        if member.shape is Cardinality.ONE:
             return lambda value, where: one(value, f"{where}{name}")
         return lambda values, where: {
             key: one(each, f"{where}{name}.{key}") for key, each in values.items()
@@ -242,7 +242,7 @@ class Structs(abc.ABC):
 
         return read
 
-    def _one_reader(self, member: Member) -> ConvertBack | None:
+    def _one_reader(self, member: MappedField) -> ConvertBack | None:
         message = member.message
         if member.kind is Kind.START:
             return lambda value, where: parse_start(str(value), f"{where}`")
@@ -255,7 +255,7 @@ class Structs(abc.ABC):
 
 
 class _RecordWriter:
-    """Fills records from structs of one type."""
+    """Creates records from structs of one type."""
 
     __slots__ = ("_fields", "_get", "_others")
 
@@ -273,7 +273,7 @@ class _RecordWriter:
 
 
 class _RecordReader:
-    """Makes structs of one type from records."""
+    """Creates structs of one type from records."""
 
     __slots__ = ("_absent", "_fetch", "_fields", "_nothing", "_others", "_struct")
 
@@ -296,7 +296,7 @@ class _RecordReader:
         return self._made(self._fetch(record), record, where)
 
     def read_any(self, record: Any, where: str) -> Struct | None:
-        """None where the record has none of the fields."""
+        """None if the record has none of the fields."""
         found = tuple(self._fetch(record))
         return None if found == self._nothing else self._made(found, record, where)
 
@@ -311,7 +311,8 @@ class _RecordReader:
 
 
 def _read_spelling(record: Any, where: str, values: Values) -> None:
-    """The publisher's own spelling of the content type, behind payload and attributes."""
+    """Applies the publisher's spelling of the content type, after payload and attributes were
+    read."""
     attributes = with_media_type(
         values.get("attributes"), values["content_type"], record.content_type
     )
@@ -320,22 +321,22 @@ def _read_spelling(record: Any, where: str, values: Values) -> None:
 
 
 def attributes_getter(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """Answers the attributes of these names as a tuple."""
+    """Returns a function that reads these attributes as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
     get = [attrgetter(name) for name in names]
     return lambda value: tuple([each(value) for each in get])
 
 
-def _omitted(member: Member) -> Any:
-    """The value that is not written."""
+def _omitted(member: MappedField) -> Any:
+    """The value that is omitted when written."""
     assert member.field is not None
     has_presence = member.field.has_presence and member.kind is not Kind.SERIAL
     return NODEFAULT if member.keeps_zero or has_presence else member.absent()
 
 
-def _values_without_default(found: Iterable[Member]) -> Values:
-    """What a struct is given for the fields that a message need not have."""
+def _values_without_default(found: Iterable[MappedField]) -> Values:
+    """Values for struct fields without a default that a message may omit."""
     return {each.attribute: each.absent() for each in found if each.default is NODEFAULT}
 
 

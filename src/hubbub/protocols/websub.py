@@ -1,7 +1,7 @@
-"""WebSub: what subscribers and publishers ask of the hub, and how topics are named.
+"""WebSub: requests of subscribers and publishers, and URLs of topics.
 
-A form, or the query of a request whose body is content. Parameters that are not known are ignored,
-as the recommendation wants it; what is known and wrong is refused.
+A request is a form, or the query of a request with content. Unknown parameters are ignored, as the
+recommendation requires; invalid known parameters are rejected.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NOT_IN_URLS = re.compile('[\x00-\x20\x7f-\x9f<>"\ud800-\udfff]')
 Parameters = Sequence[tuple[str, str]]
 
 
-class Subscription(msgspec.Struct, frozen=True):
-    """A request to subscribe or to unsubscribe. No `lease_seconds`: the hub decides."""
+class WebSubRequest(msgspec.Struct, frozen=True):
+    """A request to subscribe or unsubscribe. Without `lease_seconds`, the hub decides."""
 
     mode: Mode
     callback: str
@@ -37,11 +37,11 @@ class Subscription(msgspec.Struct, frozen=True):
     lease_seconds: str | None = None
     secret: bytes | None = None
     algorithm: Algorithm | None = None
-    """None: as the hub usually signs."""
+    """None: the hub's default algorithm."""
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """There is something new at these topics."""
+    """A publisher's announcement of new content at these topics."""
 
     topics: tuple[str, ...]
 
@@ -56,7 +56,7 @@ def read_form(body: bytes) -> Parameters:
         raise Malformed(f"the body is not a form ({FORM}): {error}") from None
 
 
-def read_request(parameters: Parameters) -> Subscription | Publication:
+def read_request(parameters: Parameters) -> WebSubRequest | Publication:
     """Raises `Malformed`, `BadRequest`."""
     mode = _one(parameters, "hub.mode")
     if mode is None:
@@ -68,7 +68,7 @@ def read_request(parameters: Parameters) -> Subscription | Publication:
     callback, topic = _required(parameters, "hub.callback"), _required(parameters, "hub.topic")
     check_callback(callback)
     algorithm = _one(parameters, "hub.algorithm") or None
-    return Subscription(
+    return WebSubRequest(
         mode="subscribe" if mode == "subscribe" else "unsubscribe",
         callback=callback,
         topic=check_topic(topic),
@@ -99,22 +99,22 @@ def check_topic(url: str) -> str:
 
 
 TopicForm = Literal["messages", "content"]
-"""Under which of its addresses a channel is a topic: its history, or its newest message alone."""
+"""A channel is a topic under two URLs: its history, and its newest message."""
 
 
 def topic_url(base: str, hub: str, channel: str, form: TopicForm = "messages") -> str:
-    """The address of a channel of this hub, which is a topic."""
+    """The topic URL of a channel of this hub."""
     return f"{base}/v1/hubs/{_segment(hub)}/channels/{_segment(channel)}/{form}"
 
 
 def hub_url(base: str, hub: str | None) -> str:
-    """None: the hub that `/websub` means."""
+    """The URL of the WebSub hub; None: the default hub of `/websub`."""
     return f"{base}/websub" if hub is None else f"{base}/v1/hubs/{_segment(hub)}/websub"
 
 
 def own_topic(topic: str, bases: Iterable[str]) -> tuple[str, str] | None:
-    """Hub and channel, if the URL is a channel of a hub at one of these addresses. Raises
-    `BadRequest` for other places of the hub, which are no topics."""
+    """Hub and channel, if the URL is a topic at one of these base URLs. Raises `BadRequest` for
+    other URLs of the hub, which are not topics."""
     for base in bases:
         if not topic.startswith(f"{base}/v1/"):
             continue
@@ -131,7 +131,7 @@ def own_topic(topic: str, bases: Iterable[str]) -> tuple[str, str] | None:
 
 
 def _decoded(path: str) -> list[str]:
-    """Empty where it cannot be read."""
+    """The decoded segments; empty if the path is invalid."""
     try:
         return [unquote(segment, errors="strict") for segment in path.split("/")]
     except UnicodeDecodeError:
@@ -139,7 +139,7 @@ def _decoded(path: str) -> list[str]:
 
 
 def links(hub: str, topic: str) -> str:
-    """The value of a Link header with which subscribers find hub and topic."""
+    """The value of a Link header from which subscribers discover hub and topic."""
     return f'<{hub}>; rel="hub", <{topic}>; rel="self"'
 
 
@@ -165,7 +165,7 @@ def _required(parameters: Parameters, name: str) -> str:
 
 
 def _topics(parameters: Parameters) -> tuple[str, ...]:
-    """`hub.url` is what publishers send most; some say `hub.topic`."""
+    """Most publishers send `hub.url`; some send `hub.topic`."""
     given = [value for key, value in parameters if key in ("hub.url", "hub.topic") and value]
     topics = tuple(dict.fromkeys(check_topic(value) for value in given))
     if not topics:

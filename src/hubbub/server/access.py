@@ -1,22 +1,61 @@
-"""Access as configured: the keys of tokens, and where administrators log in."""
+"""Access control from the settings: hubs, token keys, and the administrators' login."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
-from hubbub.domain.rules import AuthProvider
+from hubbub.connectors.jwks_http import HttpKeySource
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.journal import PayloadRule
+from hubbub.domain.rules import AuthProvider, HubConfiguration
 from hubbub.engine.access.issuers import Issuers
+from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
+from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import KeyRing, Tokens
 from hubbub.engine.administration import LoginSettings
+from hubbub.engine.directory import Directory
 from hubbub.engine.node import Node
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
+from hubbub.ports.storage import Store
 from hubbub.server.secrets import load_or_create
 from hubbub.server.settings import Settings, SettingsError
 from hubbub.server.telemetry.access import MetricsAccess
 
 logger = logging.getLogger(__name__)
+
+
+class HubAccess:
+    """The hubs of a server, and the tokens that open them."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, store: Store, bus: Bus, outgoing: OutgoingGate
+    ) -> None:
+        """`outgoing` fetches the keys of foreign issuers. Raises `SettingsError`."""
+        self._hubs = list(settings.hubs.values())
+        self.revocations = Revocations(store, clock)
+        dynamic = _dynamic(settings) if settings.engine.allow_dynamic_hubs else None
+        self.directory = Directory(store, bus, dynamic, self.revocations)
+        self.key_source = HttpKeySource(outgoing)
+        issuers = Issuers(self.directory.settings_of, self.key_source, clock)
+        self.tokens = make_tokens(settings, clock, self.revocations, issuers)
+        self.registry = AccessRegistry(self.directory.get, self.tokens)
+        self.throttle = Throttle(clock, settings.limits, settings.admin.logins_per_minute)
+
+    async def declare_hubs(self) -> None:
+        """Makes the store say what the configuration file says. Raises `HubbubError`."""
+        await self.directory.declare(self._hubs)
+
+    def journal_rule(self, hub: str, channel: str) -> PayloadRule:
+        """Deleted hubs have no rule: nothing is recorded."""
+        try:
+            return self.directory.get(hub).rules_for(channel).journal
+        except HubbubError:
+            return "off"
 
 
 def make_tokens(
@@ -25,8 +64,8 @@ def make_tokens(
     revocations: Revocations | None = None,
     issuers: Issuers | None = None,
 ) -> Tokens:
-    """Reads the signing keys, and makes them on the first start. Without `revocations` and
-    `issuers` the tokens can be issued, and verified as far as signatures go."""
+    """Loads the signing keys, creating them on the first start. Without `revocations` and
+    `issuers`, the tokens can be issued, and their signatures verified."""
     keys = load_or_create(Path(settings.storage.path), settings.auth)
     return Tokens(
         session_keys=keys.session,
@@ -42,11 +81,11 @@ def make_tokens(
 
 
 def _keys_again(settings: Settings) -> KeyRing | None:
-    """The keys may have been rotated. A file that cannot be read now changes nothing."""
+    """Reloads keys that may have been rotated. An unreadable file changes nothing."""
     try:
         return load_or_create(Path(settings.storage.path), settings.auth)
     except SettingsError as error:
-        logger.warning("the signing keys cannot be read again: %s", error)
+        logger.warning("the signing keys cannot be reloaded: %s", error)
         return None
 
 
@@ -65,3 +104,15 @@ def login_settings(settings: Settings) -> LoginSettings:
             url=admin.url, timeout_seconds=admin.login_timeout, addresses="private"
         )
     return LoginSettings(provider)
+
+
+def _dynamic(settings: Settings) -> Callable[[str], HubConfiguration]:
+    demo = settings.hubs.get("demo") if settings.developer else None
+
+    def make(hub: str) -> HubConfiguration:
+        """In developer mode, hubs that are created on first use are as open as `demo`."""
+        if demo is not None:
+            return HubConfiguration(hub, demo.settings, demo.rules, demo.namespaces)
+        return HubConfiguration(hub)
+
+    return make

@@ -1,4 +1,4 @@
-"""A node of a cluster, built as the settings say: NATS, membership, ring, and the bus on them."""
+"""A node of a cluster, built from the settings: NATS, membership, ring, and the bus."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hubbub.cluster.nats_transport import NatsTransport
 from hubbub.cluster.ownership import Ownership
 from hubbub.cluster.remote import Patience, RemoteBus
 from hubbub.cluster.sealing import Seals
-from hubbub.cluster.service import RereadHub
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
+from hubbub.engine.rooms import NodeRequests
 from hubbub.ports.clock import Clock
 from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
@@ -33,17 +33,17 @@ from hubbub.server.telemetry.cluster import ClusterFigures
 logger = logging.getLogger(__name__)
 
 PATIENCE = Patience(first_retry_seconds=0.2)
-"""NATS loses little; a busy node must not be asked again too soon."""
+"""NATS rarely loses messages, and a busy node must not be asked again too soon."""
 DISCONNECTS = "$SYS.ACCOUNT.*.DISCONNECT"
-"""Where NATS tells of closed connections, if its system account is shared with ours."""
+"""The NATS subject for closed connections, available if its system account is shared with ours."""
 
 
-class _Client(msgspec.Struct, frozen=True):
+class _BrokerClient(msgspec.Struct, frozen=True):
     name: str = ""
 
 
 class _Disconnect(msgspec.Struct, frozen=True):
-    client: _Client = _Client()
+    client: _BrokerClient = _BrokerClient()
 
 
 _disconnect = msgspec.json.Decoder(_Disconnect).decode
@@ -57,7 +57,6 @@ class Clustered:
         settings: Settings,
         clock: Clock,
         store: Store,
-        reread_hub: RereadHub,
         spans: Spans | None = None,
     ) -> None:
         cluster, broker = settings.cluster, settings.broker
@@ -90,7 +89,6 @@ class Clustered:
             self._transport,
             owners=self.ownership,
             nodes=lambda: self.membership.nodes,
-            reread_hub=reread_hub,
             patience=PATIENCE,
             incarnation=incarnation,
             spans=spans,
@@ -101,13 +99,12 @@ class Clustered:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the other nodes are out of reach."""
+        """Whether the other nodes are unreachable."""
         return self.member.is_deaf or not self._connection.connected
 
-    def connect(self, owner: ChannelOwner, node: Node) -> None:
+    def connect(self, owner: ChannelOwner, node: Node, requests: NodeRequests) -> None:
         self._owner = owner
-        self.bus.connect(owner, node)
-        self.ownership.connect(owner)
+        self.bus.connect(owner, node, requests, node.feed_events)
         self.member = ClusterMember(
             self.membership,
             self.ownership,
@@ -119,7 +116,6 @@ class Clustered:
             node.quotas,
         )
         node.quotas.share(self.node_name, owner.channels.counts)
-        owner.channels.limit_of = node.quotas.channels
 
     def facts(self) -> NodeFacts:
         partitions, channels = len(self.ownership.served), self._owner.channels.count()

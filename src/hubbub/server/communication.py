@@ -1,36 +1,43 @@
-"""The parts of the communication service, put together."""
+"""Builds the communication service."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
+
+from hubbub.connectors.adapters import included
 from hubbub.connectors.adapters.dial import CheckedDial
+from hubbub.connectors.adapters.operator_files import load_folder
 from hubbub.connectors.resolving import Resolver
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.communication.peers import Address
-from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.communication.driver import CommunicationDriver
 from hubbub.engine.communication.http_inputs import HttpInputs
 from hubbub.engine.communication.hub_channels import ChannelsOfHub
 from hubbub.engine.communication.hub_communication import CommunicationParts
+from hubbub.engine.communication.service import Communication
 from hubbub.engine.node import Node
 from hubbub.engine.outward.attempts import OutwardAttempts
+from hubbub.engine.outward.limits import WebhookLimits
+from hubbub.engine.push.devices import PushDevices
 from hubbub.engine.push.driver import PushDriver
 from hubbub.engine.push.reaching import DevicesOfHub
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.ports.adapters import AdapterContext
+from hubbub.ports.adapters import AdapterContext, AdapterKinds, declared
 from hubbub.ports.storage import Store
-from hubbub.server.adapters import make_adapter_kinds
-from hubbub.server.settings.adapters import Adapters
+from hubbub.server.settings.adapters import AdapterFolders
+
+logger = logging.getLogger(__name__)
 
 
 def make_communication(
     node: Node,
-    owner: ChannelOwner,
+    terms: Mapping[int, int],
     store: Store,
     push: PushDriver,
     limits: WebhookLimits,
-    settings: Adapters,
+    settings: AdapterFolders,
 ) -> CommunicationDriver:
-    """The driver, which the owner asks from now on."""
+    """Builds the driver. `terms` are those of the partitions that this node owns."""
     files = settings.files
     resolver = Resolver()
 
@@ -44,16 +51,16 @@ def make_communication(
             outgoing=node.outgoing,
             dial=CheckedDial(resolver, hub, reach),
             channels=ChannelsOfHub(node, hub),
-            devices=DevicesOfHub(hub, node.devices, push),
+            devices=DevicesOfHub(hub, node.feature(PushDevices), push),
             clock=node.clock,
             reach_of_hub=reach,
             files=None if files is None else files / hub,
             address=address,
         )
 
-    kinds = make_adapter_kinds(settings)
-    take_in = node.communication.take_in
-    node.communication.http_inputs = HttpInputs(kinds, make_context, take_in)
+    kinds = _make_adapter_kinds(settings)
+    take_in = node.feature(Communication).take_in
+    node.feature(Communication).http_inputs = HttpInputs(kinds, make_context, take_in)
     parts = CommunicationParts(
         store=store,
         clock=node.clock,
@@ -62,12 +69,23 @@ def make_communication(
         access=node.access,
         outgoing=node.outgoing,
         attempts=OutwardAttempts(node.outgoing, node.clock, limits),
-        publish=owner.publish,
-        terms=owner.terms,
+        publish=node.bus.publish,
+        terms=terms,
         kinds=kinds,
         make_context=make_context,
         next_id=lambda hub: node.hub(hub).next_message_id(),
     )
-    driver = CommunicationDriver(parts, limits.stop_seconds, resolver.close)
-    owner.communication = driver
-    return driver
+    return CommunicationDriver(parts, limits.stop_seconds, resolver.close)
+
+
+def _make_adapter_kinds(settings: AdapterFolders) -> AdapterKinds:
+    """Blocks while it loads the operator's files. Files that cannot be loaded are logged, and the
+    server starts without them."""
+    assert included.MODULES
+    kinds = declared()
+    if settings.path is not None:
+        try:
+            load_folder(settings.path, kinds)
+        except OSError as error:
+            logger.error("adapters.path %s cannot be read: %s", settings.path, error.strerror)
+    return kinds

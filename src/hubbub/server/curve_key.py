@@ -1,4 +1,4 @@
-"""The CURVE key of the ZeroMQ door: made on first start, kept in a file of its owner."""
+"""The CURVE key of the ZeroMQ endpoint, created on first start in a private file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = "zeromq.curve.secretKeyFile"
 
 
 def load_or_create(path: Path) -> bytes:
-    """The secret key in Z85. Raises `SettingsError`, which never shows it."""
+    """The secret key in Z85. Raises `SettingsError`, which never contains the key."""
     try:
         if not path.exists():
             with suppress(FileExistsError):  # another process was faster

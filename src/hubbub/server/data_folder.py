@@ -1,4 +1,4 @@
-"""The data folder: what lies in it, and how changes of it reach the disk."""
+"""The data folder: its content, and its atomic changes."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = [
 DATABASE = "hubbub.db"
 JOURNAL = "journal"
 _NOT_DATA = frozenset((f"{DATABASE}.lock", "lost+found", JOURNAL, "warehouse"))
-"""What a restore leaves as it is, and may find there."""
+"""Entries that a restore ignores and keeps."""
 
 
 def stamp() -> str:
-    """The time, as a part of file names that sorts."""
+    """The time, in a sortable form for file names."""
     return datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
 
 
 def occupied(data: Path) -> bool:
-    """Whether anything lies there that could be missed. Hidden files are drafts of our own."""
+    """Whether the folder contains data. Hidden files are the server's own drafts."""
     return any(
         entry.name not in _NOT_DATA and not entry.name.startswith(".") for entry in data.iterdir()
     )
@@ -43,7 +43,7 @@ def occupied(data: Path) -> bool:
 
 @contextmanager
 def taken(data: Path) -> Iterator[None]:
-    """Keep every hub out of the folder. Raises `StoreUnavailable` if one is using it."""
+    """Excludes every hub from the folder. Raises `StoreUnavailable` if one is using it."""
     lock = lock_file(data / DATABASE, patience_seconds=0)
     try:
         hand_over(data, data / f"{DATABASE}.lock")
@@ -53,7 +53,7 @@ def taken(data: Path) -> Iterator[None]:
 
 
 def hand_over(data: Path, *paths: Path) -> None:
-    """Give what root has made to the folder's owner, as whom the hub runs."""
+    """Changes the owner of files created by root to the folder's owner, under whom the hub runs."""
     if os.geteuid() == 0:
         owner = data.stat()
         for path in paths:
@@ -62,8 +62,8 @@ def hand_over(data: Path, *paths: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Make a folder for this process alone. Raises `BlockingIOError` if another has it; one that a
-    dead process left behind is taken over."""
+    """Creates a folder for this process alone. Raises `BlockingIOError` if another process uses it;
+    the folder of a dead process is taken over."""
     folder.mkdir(mode=0o700, exist_ok=True)
     with locked(folder, wait=False):
         yield

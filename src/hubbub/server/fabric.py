@@ -1,5 +1,5 @@
-"""What connects a node with the owners of channels: nothing but calls where it is alone, a cluster
-where it is not."""
+"""Connects a node with the owners of channels: by direct calls on a single node, through a cluster
+otherwise."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 from hubbub import __version__
 from hubbub.cluster.local import NODE, LocalBus
 from hubbub.cluster.remote import RemoteBus
-from hubbub.cluster.service import RereadHub
 from hubbub.domain.names import PARTITIONS
 from hubbub.engine.administration import NodeFacts
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
+from hubbub.engine.rooms import NodeRequests
 from hubbub.ports.clock import Clock
 from hubbub.ports.spans import Spans
 from hubbub.ports.storage import Store
@@ -21,7 +21,7 @@ from hubbub.server.telemetry.cluster import ClusterFigures
 
 
 class Fabric(Protocol):
-    """Of one process: `connect`, `open`, `join`; and in the end `leave`, `close`."""
+    """The fabric of one process: call `connect`, `open`, `join`; finally `leave`, `close`."""
 
     @property
     def node_name(self) -> str: ...
@@ -29,36 +29,36 @@ class Fabric(Protocol):
     @property
     def bus(self) -> LocalBus | RemoteBus: ...
 
-    def connect(self, owner: ChannelOwner, node: Node) -> None:
-        """Close the circle after everything exists."""
+    def connect(self, owner: ChannelOwner, node: Node, requests: NodeRequests) -> None:
+        """Connects owner and node, after both were created; `requests` handles requests between
+        nodes."""
 
     def facts(self) -> NodeFacts:
-        """About this node's place among others."""
+        """Facts about this node's role in the cluster."""
 
     def figures(self) -> ClusterFigures: ...
 
     async def open(self) -> None:
-        """Reach the others. Raises `Unavailable`."""
+        """Connects to the other nodes. Raises `Unavailable`."""
 
     async def join(self, address: str) -> None:
-        """Begin to own channels. Raises `HubbubError`."""
+        """Starts to own channels. Raises `HubbubError`."""
 
     @property
     def takes_part(self) -> bool:
-        """Whether channels can be reached from here, or could at some time."""
+        """Whether this node reaches, or may reach, the owners of channels."""
 
     def announce_pause(self, begins: bool) -> None:
-        """Tell the others that nothing may be heard of this process for a moment, or that it is
-        over."""
+        """Announces that this process will pause for a moment, or that the pause is over."""
 
     async def leave(self) -> None:
-        """Hand the channels over, while sessions go on."""
+        """Hands over the channels, while sessions continue."""
 
     async def close(self) -> None: ...
 
 
 class Alone:
-    """The only node there is: it owns everything."""
+    """The only node, which owns everything."""
 
     node_name = NODE
 
@@ -67,9 +67,9 @@ class Alone:
         self.bus = LocalBus()
         self._owner: ChannelOwner
 
-    def connect(self, owner: ChannelOwner, node: Node) -> None:
+    def connect(self, owner: ChannelOwner, node: Node, requests: NodeRequests) -> None:
         self._owner = owner
-        self.bus.connect(owner, node)
+        self.bus.connect(owner, node, requests, node.feed_events)
 
     def facts(self) -> NodeFacts:
         return NodeFacts("core", __version__, len(self._owner.terms), self._owner.channels.count())
@@ -101,12 +101,11 @@ def make_fabric(
     settings: Settings,
     clock: Clock,
     store: Store,
-    reread_hub: RereadHub,
     spans: Spans | None = None,
 ) -> Fabric:
-    """A cluster where its secret is configured. NATS is loaded only then."""
+    """A cluster if its secret is configured. NATS is imported only then."""
     if settings.cluster.secret_key is None:
         return Alone(store)
     from hubbub.server.clustering import Clustered
 
-    return Clustered(settings, clock, store, reread_hub, spans)
+    return Clustered(settings, clock, store, spans)

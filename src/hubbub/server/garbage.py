@@ -1,11 +1,10 @@
-"""When Python's garbage collector looks at everything.
+"""Schedules Python's full garbage collections.
 
-By itself it does so each time that the long-lived objects have grown by a quarter. Nothing else
-happens meanwhile, and that takes 0.6 microseconds for each object: with 100,000 channels a quarter
-of a second, so long that other nodes of a cluster take this one for dead. And there is hardly
-anything to find: connections, sessions and messages are built so that they go at once when nobody
-holds them. So the young objects are looked at in larger portions, and everything only when what is
-allocated has doubled.
+By default, a full collection runs each time that the number of long-lived objects has grown by a
+quarter. It stops everything for 0.6 microseconds per object: with 100,000 channels a quarter of a
+second, so long that other nodes of a cluster consider this one dead. And it finds hardly anything:
+connections, sessions and messages are built without cycles. So young generations are collected in
+larger portions, and everything only when memory has doubled.
 """
 
 from __future__ import annotations
@@ -20,19 +19,20 @@ from collections.abc import Callable
 logger = logging.getLogger(__name__)
 
 YOUNG, MIDDLE = 5_000, 5
-"""How many objects are young, and how many times those are looked at before the older ones."""
+"""The thresholds of the young and the middle generation."""
 NEVER = 2**31 - 1
 LOOK_SECONDS = 1.0
 NOTICE_SECONDS = 0.02
-"""From the announcement of a pause to the pause: it has to reach the network."""
+"""The time between the announcement of a pause and the pause, for the message to reach the
+network."""
 LEAST_GROWTH = 300_000
-"""Blocks of memory; a hub begins with as many."""
+"""Memory blocks that must be added before a full collection; a new hub has about as many."""
 WORTH_SAYING_SECONDS = 0.1
 
 
 class GarbageCollection:
-    """Of this process, from `start` to `stop`. `announce` is called with True shortly before a
-    pause, and with False when it is over."""
+    """Controls garbage collection from `start` to `stop`. `announce` is called with True shortly
+    before a pause, and with False after it."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GarbageCollection:
         self._former = gc.get_threshold()
 
     def start(self) -> None:
-        """What was made so far stays: modules, classes, the parts of the server."""
+        """Freezes all existing objects: modules, classes, the parts of the server."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(YOUNG, MIDDLE, NEVER)
@@ -80,5 +80,5 @@ class GarbageCollection:
         took = time.perf_counter() - began
         self._announce(False)
         if took > WORTH_SAYING_SECONDS:
-            logger.info("looked for garbage for %.0f ms: %d objects", 1000 * took, found)
+            logger.info("full garbage collection in %.0f ms: %d objects freed", 1000 * took, found)
         self._again(LOOK_SECONDS, self._look)

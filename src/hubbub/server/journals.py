@@ -1,4 +1,4 @@
-"""Which journal the settings ask for."""
+"""Creates the journal from the settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def journal_path(settings: Settings) -> Path:
 def make_journal(
     settings: Settings, clock: Clock, store: Store, rule_of: RuleOf, node: str
 ) -> JournalWriter | None:
-    """None where none is wanted."""
+    """None if the journal is disabled."""
     wanted = settings.journal
     if not wanted.enabled:
         return None

@@ -1,4 +1,4 @@
-"""The life of a server process: start, run until told to stop, drain, end."""
+"""The life cycle of a server process: start, run, drain, end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hubbub.server.wiring import Server
 logger = logging.getLogger(__name__)
 
 SWITCH_SECONDS = 0.0005
-"""After which a thread that computes lets the event loop go on. The loop has to wait so long after
-each of its system calls: with Python's 5 ms an answer took 100 ms beside a single busy thread."""
+"""The interpreter's switch interval. The event loop waits this long for the lock after each system
+call: with Python's default of 5 ms a response took 100 ms beside a single busy thread."""
 
 
 def run(settings: Settings, started: Callable[[Server], None]) -> None:
-    """Serve until SIGTERM, SIGINT or an administrator's word; a second signal ends at once."""
+    """Runs until SIGTERM, SIGINT or an administrator's request; a second signal ends it at once."""
     raise_file_limit()
     sys.setswitchinterval(SWITCH_SECONDS)
     uvloop.run(_serve(settings, started))
@@ -54,6 +54,6 @@ async def _serve(settings: Settings, started: Callable[[Server], None]) -> None:
 
 
 def raise_file_limit() -> None:
-    """A connection is a file: take as many as the system lets this process have."""
+    """Raises the limit of open files to the maximum, since each connection is a file."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

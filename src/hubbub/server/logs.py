@@ -1,6 +1,6 @@
-"""Structured logs: one event a line, as JSON for machines or as text for people, without secrets.
+"""Structured logs: one event per line, as JSON for machines or as text for people, without secrets.
 
-Log what happened to whom (hub, session, channel, sizes, codes), never what a message says.
+Log the event and its subject (hub, session, channel, sizes, codes), never the content of messages.
 """
 
 from __future__ import annotations
@@ -8,11 +8,14 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
 import msgspec
+
+from hubbub.server.log_rates import LogRates
 
 HIDDEN = "(hidden)"
 MAX_VALUE_CHARS = 1000
@@ -53,7 +56,7 @@ _PLAIN = re.compile(r"[^\s\"=]+")
 
 
 def redact(text: str) -> str:
-    """The text without the tokens and keys in it."""
+    """Removes tokens and keys from the text."""
     for pattern, replacement in _REDACTIONS:
         text = pattern.sub(replacement, text)
     return text
@@ -69,7 +72,7 @@ def _clean_text(text: str) -> str:
 
 
 def _clean(name: str, value: object) -> object:
-    """A field's value as it may be written: no secrets, no bytes, no endless texts."""
+    """A field's value prepared for the log: no secrets, no bytes, bounded length."""
     if _is_secret(name):
         return HIDDEN
     if value is None or isinstance(value, bool | float):
@@ -101,7 +104,7 @@ class _Formatter(logging.Formatter):
 
 
 class JsonFormatter(_Formatter):
-    """A JSON object a line: time, level, logger, message, the fields, and the error if any."""
+    """One JSON object per line: time, level, logger, message, the fields, and the error if any."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -121,7 +124,7 @@ class JsonFormatter(_Formatter):
 
 class TextFormatter(_Formatter):
     """A readable line: time of day, level, logger, message, name=value. Control characters are
-    escaped, so that nobody can forge a line."""
+    escaped, so that log lines cannot be forged."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created).astimezone()
@@ -146,14 +149,22 @@ def _quoted(value: object) -> str:
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """The one handler that `configure` owns."""
+    """The handler that `configure` installs."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._rates = LogRates()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._rates.admits(record, time.monotonic()):
+            super().emit(record)
 
 
 def configure(level: str = "info", log_format: str = "auto", stream: TextIO | None = None) -> None:
-    """Send the logs of the hub from `level` on, and warnings of libraries, to the stream (stderr).
+    """Writes the hub's logs from `level` on, and warnings of libraries, to the stream (stderr).
 
-    `log_format` is json, text or auto: text on a terminal, else JSON. Calling it again replaces
-    what it did before.
+    `log_format` is json, text or auto: text on a terminal, else JSON. A second call replaces the
+    first.
     """
     handler = _Handler(stream if stream is not None else sys.stderr)
     if log_format == "auto":

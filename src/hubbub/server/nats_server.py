@@ -1,7 +1,7 @@
-"""A NATS server of our own on this machine: for several workers, for `make cluster`, for tests.
+"""A private NATS server on this machine: for several workers, for `make cluster`, for tests.
 
-It listens on loopback only, with passwords made for this run, and lets the nodes hear when one of
-them loses its connection: that is how a killed node is noticed at once.
+It listens on loopback only, with passwords generated for this run, and notifies the nodes when one
+of them loses its connection, so that a killed node is detected at once.
 """
 
 from __future__ import annotations
@@ -49,8 +49,7 @@ jetstream {{ store_dir: "{folder}", sync_interval: always }}
 
 
 def program() -> str:
-    """Where the server is: on PATH, or from the package in this environment. Raises
-    `Unavailable`."""
+    """The path of the server: on PATH, or in the installed package. Raises `Unavailable`."""
     beside = Path(sys.executable).parent / "nats-server"
     found = shutil.which("nats-server") or (str(beside) if beside.exists() else None)
     if found is None:
@@ -62,10 +61,10 @@ def program() -> str:
 
 
 class NatsServer:
-    """Can be stopped, killed and started again, on the same port with the same passwords."""
+    """Can be stopped, killed and restarted, with the same port and passwords."""
 
     def __init__(self, folder: Path, jetstream: bool = False) -> None:
-        """With `jetstream`, logs are kept in the folder."""
+        """With `jetstream`, logs are stored in the folder."""
         self._folder = folder
         self._jetstream = jetstream
         self.port = _free_port()

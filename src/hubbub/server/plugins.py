@@ -1,4 +1,4 @@
-"""Command plugins of a server, if its settings name a folder."""
+"""Command plugins of a server, if its settings name a folder for them."""
 
 from __future__ import annotations
 

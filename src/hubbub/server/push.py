@@ -1,14 +1,17 @@
-"""The parts of push, put together."""
+"""Builds the push service."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hubbub.engine.administration import Survey
-from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.node import Node
-from hubbub.engine.push.audience import Audience
+from hubbub.engine.push.audience import PushAudience
 from hubbub.engine.push.authorizing import Authorizations
 from hubbub.engine.push.credentials import PushCredentials
+from hubbub.engine.push.devices import PushDevices
 from hubbub.engine.push.driver import PushDriver
+from hubbub.engine.push.followings import PushFollowings
 from hubbub.engine.push.limits import PushSettings
 from hubbub.engine.push.sealing import Vault
 from hubbub.engine.push.sending import PushSender
@@ -23,13 +26,13 @@ def make_credentials(node: Node, store: Store) -> PushCredentials:
 def make_push(
     settings: PushSettings,
     node: Node,
-    owner: ChannelOwner,
+    terms: Mapping[int, int],
     store: Store,
     survey: Survey,
     credentials: PushCredentials,
     http2: HttpSender,
 ) -> PushDriver:
-    """The driver, which the owner hands messages to from now on."""
+    """Builds the driver. `terms` are those of the partitions that this node owns."""
     directory, clock, gate = node.directory, node.clock, node.outgoing
     sender = PushSender(
         gate=gate,
@@ -40,18 +43,22 @@ def make_push(
         settings=settings,
         clock=clock,
     )
-    driver = PushDriver(
+    return PushDriver(
         store=store,
         clock=clock,
         configuration_of=directory.get,
         hubs=directory.names,
-        owns=owner.terms.__contains__,
-        audience=Audience(node.devices, node.followings, directory.get, survey.subscribed, clock),
-        followings=node.followings,
+        owns=terms.__contains__,
+        audience=PushAudience(
+            node.feature(PushDevices),
+            node.feature(PushFollowings),
+            directory.get,
+            survey.subscribed,
+            clock,
+        ),
+        followings=node.feature(PushFollowings),
         credentials=credentials,
         sender=sender,
         settings=settings,
         journal=node.journal,
     )
-    owner.push = driver
-    return driver

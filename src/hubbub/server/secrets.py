@@ -1,7 +1,7 @@
-"""The keys that sign the hub's own tokens: made on first start, kept in a file of their owner.
+"""The keys that sign the hub's own tokens, created on first start in a private file.
 
-For each purpose there is a list of keys: the first signs, all verify. So a key can be replaced
-without breaking the tokens that the one before it has signed.
+Each purpose has a list of keys: the first signs, all verify. So a key can be rotated without
+invalidating existing tokens.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MIN_KEY_BYTES = 32
 
 
 class SecretsError(SettingsError):
-    """The file of keys cannot be used; the message says what to do."""
+    """The key file is unusable; the message says what to do."""
 
     def __init__(self, problem: str) -> None:
         super().__init__([problem])
@@ -46,17 +46,17 @@ class _StoredKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     secret: str
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _SecretFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     session: list[_StoredKey]
     admin: list[_StoredKey]
 
 
 def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
-    """The keys of this data folder, made now if there are none.
+    """Loads this data folder's keys, creating them if necessary.
 
-    A secret in the settings takes the place of the file's keys for its purpose, which then verify
-    no longer. Processes that start at the same time agree on one file.
+    A secret in the settings replaces the file's keys for its purpose, which then no longer verify.
+    Processes that start simultaneously agree on one file.
     """
     auth = auth or Auth()
     session, admin = _configured(auth.session), _configured(auth.admin)
@@ -65,24 +65,26 @@ def load_or_create(data_dir: Path, auth: Auth | None = None) -> Secrets:
     path = data_dir / FILE_NAME
     if not path.exists():
         _create(path)
-        logger.info("made new signing keys in %s; tokens signed with others do not hold", path)
+        logger.info(
+            "created new signing keys in %s; tokens signed with other keys are invalid", path
+        )
     stored = _read(path)
     return Secrets(session=session or stored.session, admin=admin or stored.admin)
 
 
 def rotate(data_dir: Path, purpose: Purpose, keep: int = 2) -> str:
-    """Put a new key in front of those of a purpose; answers its id. It signs from the next start
-    on, or as soon as a running hub reads the file again (within a minute, and at once for a token
-    that names the new key). Tokens of the `keep` keys before it still hold, older ones do not.
+    """Adds a new first key for a purpose; returns its id. It signs after the next start, or as soon
+    as a running hub reloads the file (within a minute, and at once for a token that names the new
+    key). Tokens of the last `keep` keys stay valid, older ones do not.
 
-    Where the settings give the secret, rotate there: `secret` becomes `previousSecret`.
+    If the settings contain the secret, rotate there: `secret` becomes `previousSecret`.
     """
     path = data_dir / FILE_NAME
     if not path.exists():
         _create(path)
     with locked(data_dir):
         _read(path)
-        content = msgspec.json.decode(path.read_bytes(), type=_File)
+        content = msgspec.json.decode(path.read_bytes(), type=_SecretFile)
         new = _new_key()
         keys = [new, *getattr(content, purpose)[:keep]]
         changed = msgspec.structs.replace(content, **{purpose: keys})
@@ -107,9 +109,9 @@ def _configured(signing: SigningSecret) -> tuple[SigningKey, ...]:
 
 
 def _create(path: Path) -> None:
-    """Write new keys completely under another name, then give them theirs, unless another process
-    was faster: `link` never replaces a file."""
-    content = _File(version=FORMAT_VERSION, session=[_new_key()], admin=[_new_key()])
+    """Writes new keys to a temporary file, then links it into place, unless another process was
+    faster: `link` never replaces a file."""
+    content = _SecretFile(version=FORMAT_VERSION, session=[_new_key()], admin=[_new_key()])
     draft = path.with_name(f".{FILE_NAME}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -148,7 +150,7 @@ def _read(path: Path) -> Secrets:
             f"chmod 600 {shlex.quote(str(path))}"
         )
     try:
-        content = msgspec.json.decode(data, type=_File)
+        content = msgspec.json.decode(data, type=_SecretFile)
         if content.version != FORMAT_VERSION:
             raise ValueError(f"its version is {content.version}, not {FORMAT_VERSION}")
         return Secrets(session=_usable(content.session), admin=_usable(content.admin))
@@ -160,7 +162,7 @@ def _read(path: Path) -> Secrets:
 
 
 def _usable(stored: list[_StoredKey]) -> tuple[SigningKey, ...]:
-    """The keys of one purpose. Errors never quote a key."""
+    """The keys of one purpose. Errors never contain a key."""
     if not stored:
         raise ValueError("a list of keys is empty")
     if len({key.id for key in stored}) < len(stored):

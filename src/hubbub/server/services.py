@@ -1,4 +1,4 @@
-"""What connects a hub with the programs behind it: HTTP always, NATS where it is configured."""
+"""Connections between a hub and its services: HTTP always, NATS if configured."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hubbub.connectors.auth_providers import AuthProviders
 from hubbub.connectors.services import ServiceConnector
 from hubbub.domain.services import StreamEvent
 from hubbub.engine.administration import Administration
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.ports.clock import Clock
-from hubbub.ports.services import NO_STREAMS, StreamSink
+from hubbub.ports.services import StreamSink
 from hubbub.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SERVICE = "hubbub"
-"""The name under which NATS tools list the nodes."""
+"""The name of the nodes in NATS tools."""
 
 
 class Programs:
-    """Of one process: `open`, `serve`, and in the end `stop_serving` and `close`."""
+    """The services of one process: call `open`, `serve`, and finally `stop_serving` and `close`."""
 
     def __init__(
         self,
         settings: Settings,
         clock: Clock,
         outgoing: OutgoingGate,
-        journal: StreamSink | None,
+        journal: StreamSink,
         node_name: str,
     ) -> None:
         self._settings = settings
         self._clock = clock
         self._outgoing = outgoing
         self.broker = _make_broker(settings, node_name)
-        self.streams = _Streams(journal or NO_STREAMS)
+        self.streams = _Streams(journal)
         self._serve: Callable[[], Awaitable[None]] | None = None
         self.authenticator = AuthProviders(outgoing, clock, self.broker)
         self.caller = ServiceConnector(outgoing, self.broker, settings.broker.subject)
@@ -68,8 +68,8 @@ class Programs:
             logger.info("streams are kept in the journal, not in JetStream")
 
     def prepare(self, administration: Administration) -> None:
-        """Build what takes requests of services over NATS, if that is wanted: it takes a while,
-        and when it is to serve, others wait for this node."""
+        """Creates the handler for services' requests over NATS, if enabled. It is slow to create,
+        and others wait for this node once it serves."""
         if self.broker is None or not self._settings.admin.nats:
             return
         from hubbub.gateways.admin.nats_publishing import NatsPublisher
@@ -96,7 +96,7 @@ class Programs:
         self._serve = partial(door.start, self.broker, micro)
 
     async def serve(self) -> None:
-        """Take requests from now on."""
+        """Starts to accept requests."""
         if self._serve is not None:
             await self._serve()
 
@@ -110,7 +110,7 @@ class Programs:
 
 
 class _Streams:
-    """The sink that was chosen when it was known what there is."""
+    """Delegates to the sink chosen once the broker's features are known."""
 
     def __init__(self, sink: StreamSink) -> None:
         self.sink = sink
@@ -120,8 +120,8 @@ class _Streams:
 
 
 def _make_broker(settings: Settings, node_name: str) -> NatsBroker | None:
-    """A connection of its own beside the cluster's: a large answer of a service must not stand
-    before a heartbeat. NATS is loaded only where it is used."""
+    """A connection separate from the cluster's: a large response must not delay a heartbeat. NATS
+    is imported only if used."""
     broker, streams = settings.broker, settings.streams
     if not broker.servers:
         return None

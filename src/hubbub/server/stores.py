@@ -1,4 +1,4 @@
-"""Which store the settings ask for."""
+"""Creates the store from the settings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from hubbub.server.settings.checks import is_on_this_machine
 
 
 def make_store(settings: Settings) -> Store:
-    """On PostgreSQL where a host is configured, else embedded. Each is loaded only if wanted."""
+    """PostgreSQL if a host is configured, else embedded. Each is imported only if used."""
     if settings.storage.postgres.host is not None:
         return _on_postgres(settings)
     from hubbub.storage.sqlite.store import SqliteStore
 
-    return SqliteStore(Path(settings.storage.path) / DATABASE)
+    return SqliteStore(
+        Path(settings.storage.path) / DATABASE, reserve_bytes=settings.storage.reserve_bytes
+    )
 
 
 def _on_postgres(settings: Settings) -> Store:

@@ -1,4 +1,4 @@
-"""Processes that are kept running: started together, again when one dies, and ended together."""
+"""Supervised processes: started together, restarted when one dies, and ended together."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 class NotReady(Exception):
-    """A process ended, or stayed silent, instead of getting ready."""
+    """A process ended, or stayed silent, before it was ready."""
 
 
 class Supervised:
-    """One process that says on its standard output when it is ready."""
+    """A process that reports readiness on its standard output."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.name = name
@@ -67,7 +67,7 @@ class Supervised:
             raise NotReady(f"{self.name} did not start; its log says why")
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Read on after it is ready, or the process would stop at a full pipe."""
+        """Keeps reading after readiness, or the process would block on a full pipe."""
         assert process.stdout is not None
         async for line in process.stdout:
             if READY in line:
@@ -89,7 +89,7 @@ class Supervised:
 
 
 class Supervisor:
-    """`started_again` is called with the process that was."""
+    """`started_again` is called with the dead process."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Supervisor:
                 self._started_again(process)
 
     async def stop(self, within_seconds: float) -> None:
-        """Have all end in good order; who takes too long is killed."""
+        """Ends all processes gracefully; kills those that take too long."""
         for task in self._watching:
             task.cancel()
         await asyncio.gather(*self._watching, return_exceptions=True)
@@ -147,11 +147,11 @@ class Supervisor:
 
 
 def end_with_parent() -> None:
-    """To be called in a new process: nobody must be left behind when the supervisor is killed."""
+    """Called in a new process: it must not survive a killed supervisor."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def hubbub_command(*arguments: str) -> list[str]:
-    """How this very program is called, in a process of its own."""
+    """The command line that runs this program in another process."""
     return module_command("hubbub.cli.main", *arguments)

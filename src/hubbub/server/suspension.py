@@ -1,5 +1,4 @@
-"""Taking one hub away from a node for a moment, so that the store can replace what it holds of
-it."""
+"""Suspends one hub on a node, so that the store can replace its data."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _QUIET_SECONDS = 10.0
 
 
 class HubSuspension:
-    """Of one node: its sessions, and the channels that it owns. Other hubs notice nothing.
+    """Suspends a hub's sessions, and the channels that this node owns; other hubs are unaffected.
     Implements `engine.administration.restoring.Suspending`."""
 
     def __init__(self, store: Store, directory: Directory, owner: ChannelOwner, node: Node) -> None:
@@ -25,17 +24,16 @@ class HubSuspension:
         self._node = node
 
     async def suspend(self, hub: str) -> int:
-        """Sessions of the hub are told to connect again; who comes meanwhile is refused with
-        `HubRestoring`. When this returns, nothing of the hub is in memory or under way, and nothing
-        more is written. Answers how many sessions there were. Raises `Unavailable` where that takes
-        too long: call `resume` then."""
+        """Tells the hub's sessions to reconnect; new ones are refused with `HubRestoring`. When
+        this returns, no data of the hub is in memory or in flight, and nothing more is written.
+        Returns the number of sessions. Raises `Unavailable` on a timeout: call `resume` then."""
         error = HubRestoring(f"hub {hub!r} is being restored from a backup; connect again")
         known = self._node.hubs.get(hub)
         sessions = len(known.sessions) if known is not None else 0
         self._directory.suspend(hub)
         try:
             async with asyncio.timeout(_QUIET_SECONDS):
-                await self._owner.communication.hub_suspended(hub)
+                await self._owner.prepare_suspension(hub)
                 self._store.hold_writes(hub, error)
                 self._node.hub_changed(hub)
                 await self._owner.suspend_hub(hub)
@@ -45,7 +43,7 @@ class HubSuspension:
         return sessions
 
     async def resume(self, hub: str) -> None:
-        """The hub goes on as the store has it now. Raises `StoreUnavailable`."""
+        """Resumes the hub with the store's current data. Raises `StoreUnavailable`."""
         self._store.release_writes(hub)
         await self._directory.resume(hub)
         self._node.hub_changed(hub)

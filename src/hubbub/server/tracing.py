@@ -1,4 +1,4 @@
-"""Tracing as configured. OpenTelemetry is loaded only where it is on."""
+"""Creates tracing from the settings. OpenTelemetry is imported only if enabled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def make_tracing(settings: Settings) -> OtlpSpans | None:
-    """None where no endpoint is configured. Raises `SettingsError`."""
+    """None if no endpoint is configured. Raises `SettingsError`."""
     tracing = settings.tracing
     if tracing.endpoint is None:
         return None

@@ -1,4 +1,4 @@
-"""What browsers load from the hub, as `make web` has built it (src/hubbub/web)."""
+"""Files for browsers, as built by `make web` (src/hubbub/web)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ CONTENT_TYPES = {
 
 
 class BuiltFile(msgspec.Struct):
-    """`integrity` is for the attribute of the same name in pages."""
+    """`integrity` is the value of the HTML attribute with that name."""
 
     integrity: str
 
 
-class Manifest(msgspec.Struct):
+class WebManifest(msgspec.Struct):
     version: str
     files: dict[str, BuiltFile]
 
@@ -64,13 +64,12 @@ PAGE_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""No script but the hub's own runs in these pages, no markup is made of text, and no other page
-frames them."""
+"""These pages run only the hub's own scripts, create no markup from text, and cannot be framed."""
 _HASHED = re.compile(r"-[A-Z0-9]{8}\.")
 
 
 def dashboard_files() -> dict[str, StaticFile]:
-    """By name; none where the dashboard was not built."""
+    """Files by name; empty if the dashboard was not built."""
     if not files("hubbub").joinpath("web", "dashboard", "manifest.json").is_file():
         return {}
     found = {}
@@ -82,7 +81,7 @@ def dashboard_files() -> dict[str, StaticFile]:
 
 
 def docs_files() -> dict[str, StaticFile]:
-    """By path: the page that shows the HTTP API, with examples, and lets people try it."""
+    """By path: the page that documents the HTTP API, with examples and a console."""
     folder = files("hubbub").joinpath("server", "pages", "docs")
     named = {"/docs": "index.html", "/docs/docs.js": "docs.js", "/docs/docs.css": "docs.css"}
     return {
@@ -95,13 +94,13 @@ def docs_files() -> dict[str, StaticFile]:
     }
 
 
-def manifest_of(workspace: str) -> Manifest:
+def manifest_of(workspace: str) -> WebManifest:
     path = files("hubbub").joinpath("web", workspace, "manifest.json")
-    return msgspec.json.decode(path.read_bytes(), type=Manifest)
+    return msgspec.json.decode(path.read_bytes(), type=WebManifest)
 
 
 def built_file(workspace: str, name: str) -> tuple[bytes, bytes | None, str]:
-    """The file, the same compressed with Brotli if the build did so, and its content type."""
+    """The file, its Brotli-compressed form if the build created one, and its content type."""
     folder = files("hubbub").joinpath("web", workspace)
     brotli = folder.joinpath(f"{name}.br")
     return (

@@ -1,7 +1,7 @@
-"""Several workers on one machine: processes that share a port and serve the same hubs together.
+"""Several workers on one machine: processes that share a port and serve the same hubs.
 
-Each worker is a node of a cluster. Unless one is configured, they have a NATS server of their own
-and a secret made for this run.
+Each worker is a node of a cluster. Unless one is configured, they get a private NATS server and a
+secret generated for this run.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NATS_WATCH_SECONDS = 0.5
 def run_workers(
     settings: Settings, count: int, arguments: Sequence[str], started: Callable[[int], None]
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `arguments` are those of `serve` for each worker; `started` is
+    """Runs until SIGTERM or SIGINT. `arguments` are those of `serve` for each worker; `started` is
     called with the port. Raises `SettingsError`, `NotReady`, `OSError`, `Unavailable`."""
     if settings.storage.postgres.host is None:
         raise SettingsError(
@@ -74,7 +74,8 @@ async def _serve(
 
 @contextlib.contextmanager
 def _reserved(settings: Settings) -> Iterator[int]:
-    """Keeps the port while workers come and go. A socket that does not listen gets nothing."""
+    """Reserves the port while workers come and go. A socket that does not listen receives no
+    connections."""
     listener = settings.listener
     family = socket.AF_INET6 if ":" in listener.host else socket.AF_INET
     with socket.socket(family) as reserved:
@@ -86,7 +87,7 @@ def _reserved(settings: Settings) -> Iterator[int]:
 
 @asynccontextmanager
 async def _fabric(settings: Settings) -> AsyncIterator[dict[str, str]]:
-    """What the workers need to find each other, as variables of their environment."""
+    """Environment variables with which the workers find each other."""
     if settings.cluster.secret_key is not None:
         yield {}
         return

@@ -1,4 +1,4 @@
-"""The ZeroMQ door as configured. pyzmq is loaded only where there is one."""
+"""Creates the ZeroMQ endpoint from the settings. pyzmq is imported only if enabled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_door(settings: Settings, node: Node, stop: ServerStop) -> ZeroMqDoor | None:
-    """None where no endpoint is configured; of several workers the first has it. Raises
+    """None if no endpoint is configured; of several workers the first has it. Raises
     `SettingsError`."""
     zeromq = settings.zeromq
     if zeromq.endpoint is None or not settings.first_of_its_folder:

@@ -3,7 +3,9 @@
 from attack.attacks import (  # noqa: F401
     guessing,
     outward,
+    pages,
     payloads,
+    questions,
     rights,
     storms,
     strangers,

@@ -1,4 +1,4 @@
-"""Rights that could reach too far: open topics, access that was taken away, service tokens."""
+"""Rights that could reach too far: open topics, lost access, service tokens, owners, quotas."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import zmq
 import zmq.asyncio
 
 from attack.arena import RED, Arena, Findings, attack
+from attack.attacks.questions import command
 from attack.clients import GONE, Answer, Line, Socket, ask
 
 _SECRET = "secret:plans"
@@ -343,4 +344,105 @@ async def webhook_takeover(arena: Arena, seconds: float) -> Findings:
     )
     link = answer.headers.get("link", "")
     found.expect("evil.example" not in link, f"Link is made of the request's Host: {link[:60]}")
+    return found
+
+
+@attack("13", "a channel with an owner in a closed namespace: strangers ask whether it exists")
+async def owned_channels(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    stamp = time.monotonic_ns()
+    owned, absent = f"secret:club{stamp}", f"secret:none{stamp}"
+    order = {"userID": "mallory"}
+    made = await ask(arena, "POST", f"/v1/admin/hubs/{RED}/tokens", arena.tokens[RED], order)
+    strangers = ("", made.json["token"])
+    for active in (True, False):
+        record = {"owner": "ann@red", "participants": ["ann@red"], "active": active}
+        made = await _command(arena, "hCreateUpdateChannel", chid=f"#{owned}@red", **record)
+        found.expect(made.json.get("status") == 0, f"control: the channel is {made.body[:200]!r}")
+        for token in strangers:
+            for method, path in _ASKED:
+                there = await _shown(arena, method, path, owned, token)
+                nowhere = await _shown(arena, method, path, absent, token)
+                found.answers[there[:3]] += 1
+                found.expect(there[0] == "4", f"{method} {path} is answered {there}")
+                found.expect(there == nowhere, f"{method} {path}: {there}, and {nowhere}")
+            there = await _said(arena, owned, token)
+            nowhere = await _said(arena, absent, token)
+            found.expect("not_permitted" in there, f"over WebSocket: {there}")
+            found.expect(there == nowhere, f"over WebSocket: {there}, and {nowhere}")
+        own = await _shown(arena, "GET", "channels/{}/messages", owned, arena.tokens["ann"])
+        expected = "200" if active else "403"
+        found.expect(own[:3] == expected, f"control: its participant is answered {own}")
+        found.expect(active or "inactive" in own, f"control: its participant is told {own}")
+    return found
+
+
+_ASKED = (
+    ("GET", "channels/{}/messages"),
+    ("POST", "channels/{}/messages"),
+    ("GET", "channels/{}/presence"),
+    ("GET", "channels/{}/threads"),
+    ("GET", "channels/{}.dead/messages"),
+    ("GET", "events?channel={}"),
+    ("POST", "topics/{}/messages"),
+    ("PUT", "topics/{}/subscriptions/s"),
+    ("POST", "topics/{}/subscriptions/s/get"),
+)
+
+
+async def _command(arena: Arena, name: str, **params: object) -> Answer:
+    path = f"/v1/hubs/{RED}/commands"
+    return await ask(arena, "POST", path, arena.tokens["ann"], command(name, **params))
+
+
+async def _shown(arena: Arena, method: str, path: str, channel: str, token: str) -> str:
+    """Status and body without the channel's name."""
+    quoted = path.format(channel.replace(":", "%3A"))
+    answer = await ask(arena, method, f"/v1/hubs/{RED}/{quoted}", token)
+    return f"{answer.status} {answer.body.decode()}".replace(channel, "C")
+
+
+async def _said(arena: Arena, channel: str, token: str) -> str:
+    """The answers to a subscription and a publish, without the channel's name."""
+    async with await Socket.connect(arena, token) as socket:
+        socket.say("Subscribe", reqID=1, channels=[{"channel": channel}])
+        followed = await socket.find("Subscribe", "Error")
+        item = {"channel": channel, "payload": {"text": "x"}, "reqID": 2}
+        socket.say("Publish", publishes=[item])
+        published = await socket.find("Ack", "Error")
+    return json.dumps([followed, published]).replace(channel, "C")
+
+
+@attack("15", "all that takes room on disk, until the quota of stored bytes is used up")
+async def stored_bytes(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    hub = f"/v1/admin/hubs/{RED}"
+    stamp = time.monotonic_ns()
+    before = (await ask(arena, "GET", hub, arena.tokens["admin"])).json
+    quotas = before["settings"].get("quotas", {})
+    room = 40_000
+    await _settings(arena, quotas={**quotas, "storedBytes": before["storedBytes"] + room})
+    people = {"owner": "ann@red", "participants": ["ann@red"], "active": True}
+    for what, query in (("stored", "store=true"), ("retained", "retain=true")):
+        codes = []
+        for number in range(40):
+            path = f"/v1/hubs/{RED}/channels/secret%3A{what}{stamp}-{number}/messages?{query}"
+            answer = await ask(arena, "POST", path, arena.tokens[RED], b"x" * 2000)
+            codes.append(answer.code)
+            found.answers[f"{what} {answer.label}"] += 1
+        if what == "stored":
+            found.expect(not codes[0], f"control: the first message is refused: {codes[0]}")
+        found.expect(codes[-1] == "quota_exceeded", f"{what} messages are not bounded: {codes[-1]}")
+    for number in range(200):
+        made = await _command(
+            arena, "hCreateUpdateChannel", chid=f"#secret:record{stamp}-{number}@red", **people
+        )
+        if made.json.get("status") != 0:
+            break
+    found.answers["records refused"] += made.json.get("status") != 0
+    found.expect(made.json.get("status") != 0, "records of channels are not bounded")
+    after = (await ask(arena, "GET", hub, arena.tokens["admin"])).json
+    grown = after["storedBytes"] - before["storedBytes"]
+    found.expect(room / 2 < grown < room * 1.25, f"the hub grew by {grown} bytes, not by {room}")
+    await _settings(arena, quotas=quotas)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import math
 import time
@@ -86,6 +87,13 @@ async def history_storm(arena: Arena, seconds: float) -> Findings:
     text = "x" * 10_000
     make = '{"publishes": [{"channel": "live-@", "payload": {"text": "' + text + '"}}]}'
     return await _storm(arena, seconds, "Publish", _numbered(make), 50)
+
+
+@attack("flood", "10 sessions publish 200 KB to new channels with live history, 20 times a second")
+async def large_histories(arena: Arena, seconds: float) -> Findings:
+    text = "x" * 200_000
+    make = '{"publishes": [{"channel": "large-@", "payload": {"text": "' + text + '"}}]}'
+    return await _storm(arena, seconds, "Publish", _numbered(make), 10, 20)
 
 
 @attack("flood", "100 sessions join and leave a channel with presence, 300 look on")
@@ -335,4 +343,61 @@ async def large_changes(arena: Arena, seconds: float) -> Findings:
 
     await _write_document(arena)
     await for_seconds(seconds, *(ask() for _ in range(arena.many(16))))
+    return found
+
+
+@attack("flood", "16 connections move a part of 700 KB to and fro, 1,000 times in a patch")
+async def moving_patches(arena: Arena, seconds: float) -> Findings:
+    return await _move(arena, seconds, "/")
+
+
+@attack("flood", "16 connections move a part of 700 KB deeper and back, 1,000 times in a patch")
+async def deepening_patches(arena: Arena, seconds: float) -> Findings:
+    return await _move(arena, seconds, "/below/")
+
+
+async def _move(arena: Arena, seconds: float, below: str) -> Findings:
+    found = Findings()
+    path = f"/v1/hubs/{RED}/channels/doc%3Amoved/document"
+    headers = {"Content_Type": "application/json-patch+json"}
+    async with await Line.open(arena) as line:
+        parts: list[list[object]] = [[[] for _ in range(60_000)] for _ in range(4)]
+        await line.ask("PUT", path, arena.tokens[RED], {"below": {}, "part": {}})
+        for number, part in enumerate(parts):
+            fill = [{"op": "add", "path": f"/part/{number}", "value": part}]
+            answer = await line.ask("PATCH", path, arena.tokens[RED], fill, **headers)
+            if answer.status != 200:
+                raise RuntimeError(f"the document was not written: {answer.label}")
+    to_and_fro = [
+        {"op": "move", "from": "/part", "path": f"{below}other"},
+        {"op": "move", "from": f"{below}other", "path": "/part"},
+    ]
+    patch = json.dumps(to_and_fro * 500).encode()
+
+    async def ask() -> None:
+        async with await Line.open(arena) as line:
+            while True:
+                answer = await line.ask("PATCH", path, arena.tokens[RED], patch, **headers)
+                found.answers[answer.label] += 1
+                answer = await line.ask("GET", f"{path}?at=5", arena.tokens[RED])
+                found.answers[answer.label] += 1
+
+    await for_seconds(seconds, *(ask() for _ in range(arena.many(16))))
+    return found
+
+
+@attack("flood", "16 connections register topics with keys: each changes the settings of the hub")
+async def topic_registrations(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    path = f"/v1/hubs/{RED}/hub/register?key=1"
+
+    async def register(connection: int) -> None:
+        async with await Line.open(arena) as line:
+            for number in itertools.count():
+                topic = f"registered-{time.monotonic_ns()}-{connection}-{number}"
+                answer = await line.ask("PUT", path, arena.tokens[RED], topic.encode())
+                found.answers[answer.label] += 1
+
+    await for_seconds(seconds, *(register(number) for number in range(arena.many(16))))
+    found.expect(found.answers["201"], f"no topic was registered: {dict(found.answers)}")
     return found

@@ -19,14 +19,23 @@ function Everything() {
   const [lines, setLines] = useState<string[]>([]);
   const room = useChannel<string>("room:1", (message) => setLines((all) => [...all, message.data]));
   const { members } = usePresence("room:1");
-  const { value, change, pending } = useLiveDocument<{ n?: number }>("doc:1");
-  const { unread } = useNotifications("ann");
+  const closed = [
+    useChannel("closed:1", () => {}),
+    usePresence("closed:2"),
+    useLiveDocument("doc:closed"),
+    useNotifications("notification:closed"),
+  ];
+  const open = useLiveDocument<{ n?: number }>("doc:1");
+  const { value, change, pending } = open;
+  const inbox = useNotifications("ann");
+  const { unread } = inbox;
+  const refused = [...closed, room, open, inbox].map(({ error }) => error?.code);
   const add = () => change((now) => [{ op: "add", path: "/n", value: (now.n ?? 0) + 1 }]);
   return (
     <>
       <button id="say" onClick={() => void room.publish(`said ${lines.length}`)}>Say</button>
       <button id="add" onClick={() => void add()}>Add</button>
-      <output>{JSON.stringify({ state, user: session?.userId, lines, here: members.length, n: value?.n, pending, unread })}</output>
+      <output>{JSON.stringify({ state, user: session?.userId, lines, here: members.length, n: value?.n, pending, unread, refused })}</output>
     </>
   );
 }

@@ -28,11 +28,11 @@ class AdministrationContract:
         store = make_store()
         await store.open()
         entry = SettingsEntry("rules", "h", "a", b"1")
-        await store.put_settings([entry], {"a": 0}, audit("put"))
+        await store.audited(audit("put")).put_settings([entry], {"a": 0})
         with pytest.raises(VersionMismatch):
-            await store.put_settings([entry], {"a": 0}, audit("refused"))
-        await store.delete_settings("rules", "h", "other", audit=audit("refused"))
-        await store.delete_settings("rules", "h", "a", audit=audit("delete"))
+            await store.audited(audit("refused")).put_settings([entry], {"a": 0})
+        await store.audited(audit("refused")).delete_settings("rules", "h", "other")
+        await store.audited(audit("delete")).delete_settings("rules", "h", "a")
         await store.close()
         store = make_store()
         await store.open()
@@ -67,7 +67,7 @@ class AdministrationContract:
         token = Revocation("h", "token", "t1", 0, 100)
         user = Revocation("h", "user", "ann", 50, 100)
         other = Revocation("*", "token", "t1", 0, 200)
-        await store.save_revocation(token, audit("revoke"))
+        await store.audited(audit("revoke")).save_revocation(token)
         await store.save_revocation(user)
         await store.save_revocation(other)
         await store.save_revocation(Revocation("h", "user", "ann", 40, 90))
@@ -94,7 +94,7 @@ class AdministrationContract:
         await store.save_retained(message(0, "a", "gone"), 100, PARTITION, term)
         await store.open_producer("gone", "news", "u:ann", "p", PARTITION, term, True, 100)
         await store.save_cursor(SavedCursor("gone", "news", "u:ann", "a", 0, b""), PARTITION, term)
-        assert await store.delete_hub("gone", audit("delete", hub="gone")) is True
+        assert await store.audited(audit("delete", hub="gone")).delete_hub("gone") is True
         assert [entry.hub for entry in await store.read_settings()] == ["stays"]
         assert await store.read_head("gone", "news") is None
         assert await store.read_cursors("gone") == []
@@ -106,7 +106,7 @@ class AdministrationContract:
         assert await store.read_session(b"key", 0) is None
         assert await store.read_push_tokens("gone", ["ann"]) == []
         assert len(await store.read_revocations("gone", 0)) == 1
-        assert await store.delete_hub("gone", audit("delete")) is False
+        assert await store.audited(audit("delete")).delete_hub("gone") is False
         assert len(await store.read_audit(AuditQuery(limit=9))) == 1
         assert serials(await store.read_after("stays", "news", 0, 9)) == [1, 2, 3]
         assert await store.stored_bytes("stays") == 30

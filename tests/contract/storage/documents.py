@@ -9,10 +9,10 @@ from hubbub.domain.errors import Conflict, StaleOwner
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.documents import (
     ChangeAppend,
-    DocumentChange,
     DocumentHead,
     DocumentPut,
     ListedDocument,
+    StoredChange,
 )
 from hubbub.ports.storage.messages import Append
 
@@ -20,8 +20,8 @@ PLACE = ("demo", "doc:a")
 EPOCH = "e1"
 
 
-def change(version: int, ops: bytes = b'[{"op":"x"}]') -> DocumentChange:
-    return DocumentChange(version, 1000 + version, "ann", f"c{version}", ops)
+def change(version: int, ops: bytes = b'[{"op":"x"}]') -> StoredChange:
+    return StoredChange(version, 1000 + version, "ann", f"c{version}", ops)
 
 
 def append(
@@ -51,7 +51,7 @@ def append(
 
 def deletion(term: int) -> Append:
     envelope = message(0, channel=PLACE[1], payload=b"")
-    gone = ChangeAppend("e2", DocumentChange(0, 2000, None, "", b""), size=2, deletes=True)
+    gone = ChangeAppend("e2", StoredChange(0, 2000, None, "", b""), size=2, deletes=True)
     return Append(envelope, "m1", PARTITION, term, change=gone)
 
 

@@ -20,7 +20,6 @@ from contract.storage.records import (
     own,
     serials,
 )
-from hubbub.domain.documents.changes import ChangeOptions
 from hubbub.domain.errors import Conflict, StaleOwner
 from hubbub.domain.messages import Attributes
 from hubbub.domain.push.tokens import PushToken
@@ -163,7 +162,6 @@ class MessagesContract:
                 producer_id="i",
                 producer_seq=2**62,
                 dead_letter_of="f",
-                change=ChangeOptions(expected_version=1),
                 structured={"published": 7, "more": {"k": [None]}},
                 media_type="text/x-log",
                 traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
@@ -423,14 +421,19 @@ class MessagesContract:
             await store.append(items)
         await store.append([append(message(1, hub="other"), term)])
         await delete_before(store, 4, term)
-        a = StoredChannel("demo", "a", EPOCH, 2, 1, 1000, 20)
-        b = StoredChannel("demo", "b", EPOCH, 3, 1, 1000, 30)
-        c = StoredChannel("demo", "c", EPOCH, 1, 1, 1000, 10)
-        news = StoredChannel("demo", "news", EPOCH, 5, 4, 4000, 20)
+        a = StoredChannel("demo", "a", EPOCH, 2, 1, 1000, 20, 2000)
+        b = StoredChannel("demo", "b", EPOCH, 3, 1, 1000, 30, 3000)
+        c = StoredChannel("demo", "c", EPOCH, 1, 1, 1000, 10, 1000)
+        news = StoredChannel("demo", "news", EPOCH, 5, 4, 4000, 20, 5000)
         assert await store.read_channels("demo", "", 3) == [a, b, c]
         assert await store.read_channels("demo", "c", 3) == [news]
+        assert await store.read_channels("demo", "news", 2, True) == [c, b]
+        assert await store.read_channels("demo", "b", 2, True) == [a]
+        named = await store.read_channels_named("demo", ["none", "c", "a"])
+        assert sorted(named, key=lambda each: each.name) == [a, c]
         await delete_before(store, 6, term)
         assert await store.read_channels("demo", "c", 3) == []
+        assert await store.read_channels_named("demo", ["news"]) == []
         assert await store.read_stored_hubs() == ["demo", "other"]
 
     @pytest.mark.spec("ONCE-03")

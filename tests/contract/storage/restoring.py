@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from contract.storage.records import EPOCH, append, message, own
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import Conflict, HubRestoring
 from hubbub.ports.storage import Store
-from hubbub.ports.storage.administration import AuditEntry, AuditQuery
+from hubbub.ports.storage.administration import AuditQuery
 from hubbub.ports.storage.restoring import Value
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
@@ -61,7 +62,7 @@ class RestoringContract:
         )
         before = await store.count_hub_rows("demo")
         assert (before["channels"], before["messages"], before["webhooks"]) == (1, 5, 0)
-        await store.switch_hub("r1", "demo", NOTE)
+        await store.audited(NOTE).switch_hub("r1", "demo")
         after = dict(await store.count_hub_rows("demo"))
         assert after.pop("hub_usage") == 1
         assert {rows for name, rows in after.items() if hub_tables()[name].of_hub} == {ROWS}
@@ -111,7 +112,7 @@ class RestoringContract:
         assert await store.give_up_restore("r1") is True
         assert await store.give_up_restore("r1") is False
         with pytest.raises(Conflict, match="given up"):
-            await store.switch_hub("r1", "demo", NOTE)
+            await store.audited(NOTE).switch_hub("r1", "demo")
         assert await store.read_settings() == []
         assert await store.read_audit(AuditQuery(10)) == []
         await store.discard_restore("r1")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from hubbub.domain.names import partition_of
-from hubbub.domain.webhooks import Pending, Webhook, WebTopic, webhook_id
+from hubbub.domain.webhooks import PendingVerification, Webhook, WebTopic, webhook_id
 from hubbub.ports.storage import Store
 
 
@@ -71,7 +71,7 @@ class WebhooksContract:
 
     @pytest.mark.spec("WEB-02", "WEB-03")
     async def test_a_webhook_is_read_as_it_was_saved(self, store: Store) -> None:
-        pending = Pending("subscribe", 9, 600, b"new secret", "sha512")
+        pending = PendingVerification("subscribe", 9, 600, b"new secret", "sha512")
         first = webhook(
             state="pending", pending=pending, key=b"k" * 16, owner="u:ann", expires_at=2**40
         )

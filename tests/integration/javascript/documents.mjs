@@ -26,7 +26,7 @@ assert.equal(mine.value.n, 40);
 assert.deepEqual(mine.value, theirs.value);
 
 // Every kind of value.
-const values = [null, true, -7, -2.5, 2 ** 53 - 1, -(2 ** 53 - 1), "ü", { $bytes: "AAEC" }, [], {}, { $$bytes: 1 }];
+const values = [null, true, -7, -2.5, 2 ** 53 - 1, -(2 ** 53 - 1), 2 ** 53, -(2 ** 60), 1e20, 1e21, "ü", { $bytes: "AAEC" }, [], {}, { $$bytes: 1 }];
 await mine.change([{ op: "add", path: "/values", value: values }]);
 await until(() => theirs.version === 42);
 assert.deepEqual(theirs.value.values, values);

@@ -18,6 +18,8 @@ let subscription;
 let given;
 const pushManager = {
   async subscribe(options) {
+    if (subscription && given.applicationServerKey !== options.applicationServerKey)
+      throw new DOMException("a subscription with a different applicationServerKey exists", "InvalidStateError");
     given = options;
     const endpoint = JSON.parse(process.env.SUBSCRIPTION);
     subscription = { endpoint: endpoint.endpoint, toJSON: () => endpoint, unsubscribe: async () => (subscription = null) };
@@ -28,6 +30,10 @@ const pushManager = {
 const push = pushRegistration(client);
 await push.register({ pushManager });
 assert.equal(given.userVisibleOnly, true);
+assert.ok(given.applicationServerKey.length > 80);
+await push.register({ pushManager }); // as on another day
+given = { applicationServerKey: "the hub's key before its rotation" };
+await push.register({ pushManager });
 assert.ok(given.applicationServerKey.length > 80);
 await push.follow("news");
 const list = async (what) => {

@@ -35,11 +35,12 @@ assert.equal((await outbox.refused()).length, 1);
 const inbox = notifications(client, "ann");
 let told = 0;
 inbox.on("new", () => told++);
+await inbox.ready; // over SSE, what is created before is not announced
 await inbox.page();
 const create = async (event) => {
   const body = JSON.stringify({ notifications: [{ event, payload: { text: `about ${event}` } }] });
   const headers = { Authorization: `Bearer ${process.env.SERVICE}`, "Content-Type": "application/json" };
-  const url = `${process.env.URL}/v1/admin/hubs/${process.env.HUB}/channels/notification:ann/notifications`;
+  const url = `${process.env.URL}/v1/admin/hubs/${process.env.HUB}/channels/notification:u:ann/notifications`;
   const answer = await fetch(url, { method: "POST", headers, body });
   assert.equal(answer.ok, true, await answer.text());
 };

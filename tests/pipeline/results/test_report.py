@@ -6,18 +6,20 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from harness.command import hubbub
-from harness.warehouse import write_warehouse
+from harness.warehouse import COMMITTED_AT, write_warehouse
 from harness.warehouse_rows import NASTY, NOON, published
 from hubbub.cli.pipeline.report import make_report, wording
+from hubbub.pipeline.catalogue import TABLES
 
 
 class Page(HTMLParser):
@@ -126,6 +128,65 @@ def test_nothing_from_data_becomes_markup_and_nothing_is_loaded(warehouse: Path)
     for code in page.code:
         source = source.replace(code, "")
     assert not re.search(r"https?://|url\(|@import", source)
+
+
+HOSTILE = (
+    NASTY,
+    "'><svg onload=hacked()>",
+    '"><img src=x onerror=hacked()>',
+    "</script><script>hacked()</script>",
+    "</title></style><base href=//evil.example>",
+    "--><iframe srcdoc=&lt;script&gt;hacked()&lt;/script&gt;>",
+    "{{script}}{{body}}{{policy}}",
+    "&lt;script&gt;&#60;b&#62;",
+    "javascript:hacked()",
+    "\\u003cscript\\u003e\u2028<b>",
+    "=HYPERLINK(1)\x1b]8;;x\x07",
+)
+
+
+def filled(word: str) -> dict[str, list[dict[str, Any]]]:
+    """Rows of a hub and of all hubs, for each table of the pipeline; their texts are the word."""
+    at = datetime.fromtimestamp(COMMITTED_AT, UTC)
+    found = {}
+    for name, table in TABLES.items():
+        row: dict[str, Any] = {}
+        for field in table.schema:
+            if pa.types.is_string(field.type):
+                row[field.name] = word
+            elif pa.types.is_timestamp(field.type):
+                row[field.name] = at
+            elif pa.types.is_boolean(field.type):
+                row[field.name] = False
+            elif pa.types.is_integer(field.type) or pa.types.is_floating(field.type):
+                row[field.name] = 1
+        kinds = ("channel", "type", "term") if name == "trending" else (row.get("kind"),)
+        rows = [{**row, **({"kind": kind} if "kind" in row else {})} for kind in kinds]
+        found[name] = [*rows, *({**each, "hub": "*"} for each in rows if "hub" in each)]
+    return found
+
+
+@pytest.mark.spec("PIPE-04", "OPS-03")
+@pytest.mark.parametrize("hub", [None, "its own"])
+def test_whatever_texts_the_tables_hold_the_page_is_made_of_the_same_elements(
+    tmp_path: Path, hub: str | None
+) -> None:
+    """Names of hubs, channels, users, peers, adapters and documents, and words of messages."""
+
+    def page(word: str) -> Page:
+        folder = tmp_path / sha256(word.encode()).hexdigest()[:8]
+        write_warehouse(folder, filled(word))
+        return Page(make_report(folder, hub and word))
+
+    plain = page("word")
+    assert plain.text.count("word") > 20
+    for word in HOSTILE:
+        hostile = page(word)
+        assert hostile.tags == plain.tags, word
+        names = [name for name, _ in hostile.attributes]
+        assert names == [name for name, _ in plain.attributes], word
+        assert hostile.code == plain.code, word
+        assert hostile.text.count(word) >= plain.text.count("word"), word
 
 
 def test_a_report_of_one_hub_has_nothing_of_others(warehouse: Path) -> None:

@@ -19,7 +19,7 @@ from hubbub.pipeline.jobs.upkeep import vacuum
 from hubbub.pipeline.querying import query
 from hubbub.pipeline.status import status_of
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import Rounds, read_lease
+from hubbub.pipeline.tables.rounds import RoundLock, read_lease
 from hubbub.pipeline.tables.snapshot import open_snapshot
 
 pytestmark = pytest.mark.spec("PIPE-07")
@@ -54,7 +54,7 @@ async def test_the_tables_are_read_as_of_an_earlier_round(warehouse: Path, tmp_p
 def test_a_round_that_is_not_done_is_refused_with_those_that_are(
     warehouse: Path, number: int
 ) -> None:
-    with Rounds(Location(warehouse)).running(lambda: 0), pytest.raises(NoSuchRound) as refused:
+    with RoundLock(Location(warehouse)).running(lambda: 0), pytest.raises(NoSuchRound) as refused:
         open_snapshot(warehouse, number)
     assert f"no round {number} in {warehouse} that is done" in refused.value.message
     assert "there are rounds from 1 to 2" in refused.value.message
@@ -66,7 +66,7 @@ def test_a_round_whose_files_were_vacuumed_is_refused(warehouse: Path) -> None:
     delta = open_snapshot(place).delta("publish_facts")
     assert delta is not None
     delta.optimize.compact()
-    rounds = Rounds(place)
+    rounds = RoundLock(place)
     with rounds.running(lambda: 0):
         versions = {**open_snapshot(place).round.versions, "publish_facts": delta.version()}  # type: ignore[union-attr]
         rounds.finish(versions=versions)
@@ -121,7 +121,7 @@ def test_the_status_tells_what_waits_and_which_step_a_round_has_reached(
     assert (idle["round"], idle["waiting_segments"], idle["lag_seconds"]) == (2, 1, 60)
     assert idle["waiting_bytes"] == sealed.st_size
     assert (idle["running"], idle["step"]) == (None, None)
-    rounds = Rounds(place)
+    rounds = RoundLock(place)
     with rounds.running(lambda: int(COMMITTED_AT * 1e6)):
         rounds.at_step("[4/7] sessions")
         while (lease := read_lease(place)) is None or not lease.step:
@@ -135,7 +135,7 @@ def test_the_status_tells_what_waits_and_which_step_a_round_has_reached(
 
 
 async def test_the_status_of_a_first_round_is_told_before_there_are_tables(tmp_path: Path) -> None:
-    rounds = Rounds(Location(tmp_path))
+    rounds = RoundLock(Location(tmp_path))
     with rounds.running(lambda: int(COMMITTED_AT * 1e6)):
         told = await hubbub("pipeline", "status", "--json", "--warehouse", str(tmp_path))
     found = json.loads(told.out)

@@ -21,7 +21,15 @@ from hubbub.pipeline.failures import clear_spark_failures
 from hubbub.pipeline.tables import rounds as rounds_module
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import DONE, FAILED, RUNNING, Round, Rounds, all_rounds, versions
+from hubbub.pipeline.tables.rounds import (
+    DONE,
+    FAILED,
+    RUNNING,
+    Round,
+    RoundLock,
+    all_rounds,
+    versions,
+)
 from hubbub.pipeline.tables.snapshot import open_snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 
@@ -60,7 +68,7 @@ def staged(warehouse: Location, messages: int, files: int = 1) -> list[StagedFil
 def run(warehouse: Location, messages: int, files: int = 1) -> Round:
     """A round that adds rows with so many messages."""
     with clear_spark_failures(Path("spark.log")):
-        rounds = Rounds(warehouse)
+        rounds = RoundLock(warehouse)
         with rounds.running(lambda: NOON) as mine:
             known = dict(rounds.done.versions) if rounds.done else {}
             added = staged(warehouse, messages, files)
@@ -157,7 +165,7 @@ def test_of_runs_at_once_one_works_and_the_others_are_refused(
     won, refused = [], []
 
     def begin() -> None:
-        rounds = Rounds(warehouse)
+        rounds = RoundLock(warehouse)
         together.wait()
         try:
             with rounds.running(lambda: NOON) as mine:
@@ -188,9 +196,9 @@ def test_a_round_of_this_process_whose_end_could_not_be_written_locks_nobody(
     def away(*_: object) -> None:
         raise OSError("the store is away")
 
-    context = Rounds(warehouse).running(lambda: NOON)
+    context = RoundLock(warehouse).running(lambda: NOON)
     context.__enter__()
-    monkeypatch.setattr(Rounds, "_write", away)
+    monkeypatch.setattr(RoundLock, "_write", away)
     assert not context.__exit__(OSError, OSError("the store is away"), None)
     monkeypatch.undo()
     assert states(warehouse) == [DONE, RUNNING]
@@ -202,7 +210,7 @@ def test_a_late_commit_of_a_process_that_was_taken_over_does_not_count(tmp_path:
     """It comes between two rounds of others, when no round is at work."""
     warehouse = Location(tmp_path)
     run(warehouse, 1)
-    paused = Rounds(warehouse).running(lambda: NOON)
+    paused = RoundLock(warehouse).running(lambda: NOON)
     late = paused.__enter__()
     _lose(warehouse)
     commit(warehouse, TABLE, late.round, staged(warehouse, 50))
@@ -214,7 +222,7 @@ def test_a_late_commit_of_a_process_that_was_taken_over_does_not_count(tmp_path:
 def _lose(warehouse: Location) -> None:
     """Another process takes the round over, and does nothing."""
     rounds_module._at_work.clear()
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON):
         assert rounds.done is not None
         rounds.finish(versions=rounds.done.versions)
@@ -245,7 +253,7 @@ def test_tables_with_more_or_fewer_columns_are_read_and_written(
         run(warehouse, 1)
         mood: Field = Schema.from_arrow(pa.schema([("mood", pa.string())])).fields[0]
         DeltaTable(str(warehouse / TABLE)).alter.add_columns([mood])
-        rounds = Rounds(warehouse)
+        rounds = RoundLock(warehouse)
         with rounds.running(lambda: NOON):
             rounds.finish(versions=versions(warehouse))
     else:

@@ -20,9 +20,9 @@ from hubbub.pipeline.tables.rounds import (
     DONE,
     FAILED,
     LAYOUT,
-    Lease,
     Round,
-    Rounds,
+    RoundLease,
+    RoundLock,
     all_rounds,
     read_lease,
     versions,
@@ -52,7 +52,7 @@ def staged(warehouse: Location, name: str, *rows: dict[str, Any]) -> list[Staged
 
 
 def run(warehouse: Location, files: Sequence[StagedFile], removed: Sequence[str] = ()) -> Round:
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON) as mine:
         commit(warehouse, "publish_facts", mine.round, files, removed)
         return rounds.finish(finished=NOON, versions=versions(warehouse))
@@ -74,7 +74,7 @@ def test_a_round_that_is_done_is_what_readers_see(warehouse: Location) -> None:
 
 
 def test_a_commit_that_is_repeated_counts_once(warehouse: Location) -> None:
-    with Rounds(warehouse).running(lambda: NOON) as mine:
+    with RoundLock(warehouse).running(lambda: NOON) as mine:
         files = staged(warehouse, "a", {})
         first = commit(warehouse, "publish_facts", mine.round, files)
         assert commit(warehouse, "publish_facts", mine.round, files) == first
@@ -91,7 +91,7 @@ def test_what_an_unfinished_round_committed_is_taken_back(warehouse: Location) -
 
 
 def _fail(warehouse: Location) -> None:
-    with Rounds(warehouse).running(lambda: NOON) as mine:
+    with RoundLock(warehouse).running(lambda: NOON) as mine:
         commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
         raise ZeroDivisionError
 
@@ -100,7 +100,7 @@ def test_a_killed_process_does_not_lock_and_a_live_one_does(
     warehouse: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run(warehouse, staged(warehouse, "a", {"messages": 1}))
-    abandoned = Rounds(warehouse).running(lambda: NOON)
+    abandoned = RoundLock(warehouse).running(lambda: NOON)
     mine = abandoned.__enter__()
     commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
     with pytest.raises(PipelineBusy, match=str(os.getpid())):
@@ -114,7 +114,7 @@ def test_a_killed_process_does_not_lock_and_a_live_one_does(
 def test_a_process_whose_lease_was_taken_over_cannot_finish(
     warehouse: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stale = Rounds(warehouse)
+    stale = RoundLock(warehouse)
     context = stale.running(lambda: NOON)
     context.__enter__()
     monkeypatch.setattr(rounds_module, "started", lambda _: "another process")
@@ -130,14 +130,14 @@ def test_a_lease_can_be_read_while_it_is_renewed(
     warehouse: Location, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine would take over a round without one after two minutes."""
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON):
         while read_lease(warehouse) is None:
             pass
-        seen: list[Lease | None] = []
+        seen: list[RoundLease | None] = []
         encode = msgspec.json.encode
 
-        def read_before(lease: Lease) -> bytes:
+        def read_before(lease: RoundLease) -> bytes:
             seen.append(read_lease(warehouse))
             return encode(lease)
 
@@ -163,7 +163,7 @@ def _stale_commit(warehouse: Location) -> None:
 
 
 def test_a_warehouse_of_a_newer_version_is_refused_with_the_remedy(warehouse: Location) -> None:
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON):
         rounds.finish(layout=LAYOUT + 1)
     with pytest.raises(WarehouseUnreadable, match="newer Hubbub"):

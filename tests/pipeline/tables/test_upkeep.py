@@ -18,7 +18,7 @@ from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.migration import replace_old_tables
-from hubbub.pipeline.tables.rounds import Rounds, versions
+from hubbub.pipeline.tables.rounds import RoundLock, versions
 from hubbub.pipeline.tables.snapshot import open_snapshot
 from hubbub.pipeline.views.forecast import Capacity
 
@@ -37,7 +37,7 @@ def session(user: str) -> dict[str, Any]:
 
 def replaced(warehouse: Location, table: str) -> None:
     """A round that removes all files of a table."""
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOW) as mine:
         last = open_snapshot(warehouse)
         commit(warehouse, table, mine.round, [], [file.path for file in last.files(table)])

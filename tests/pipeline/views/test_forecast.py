@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from harness.views import MONDAY, records, view
-from hubbub.pipeline.views.columns import TIME
+from hubbub.pipeline.columns import TIME
 from hubbub.pipeline.views.forecast import Capacity, make_view
 from hubbub.pipeline.views.seasonal_model import predicted
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from harness.views import clock, records, rows, silver, view
-from hubbub.pipeline.views import spreads
+from hubbub.pipeline import spreads
 
 pytestmark = pytest.mark.timeout(300)
 

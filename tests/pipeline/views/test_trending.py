@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 from harness.views import MONDAY, clock, rows, silver, view
-from hubbub.pipeline.views.columns import TIME
+from hubbub.pipeline.columns import TIME
 
 pytestmark = pytest.mark.timeout(300)
 

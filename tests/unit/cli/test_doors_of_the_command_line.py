@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -100,6 +101,24 @@ def test_after_make_run_the_command_is_typed_as_the_how_tos_type_it(
     assert subprocess.run(command, capture_output=True, text=True).stdout == "it is me\n"
     monkeypatch.setenv("PATH", str(folder))
     assert "export PATH" not in banner(developer, 8000), "it is on the path already"
+
+
+@pytest.mark.parametrize(
+    ("own", "address"),
+    [
+        ({}, "http://127.0.0.1:8000"),
+        ({"port": 9000}, "http://127.0.0.1:9000"),
+        ({"host": "localhost"}, "http://localhost:8000"),
+        ({"host": "localhost:8001"}, "http://localhost:8001"),
+        ({"host": "[::1]", "port": 9000}, "http://[::1]:9000"),
+    ],
+)
+def test_the_link_to_the_dashboard_leads_to_its_own_origin(
+    own: dict[str, Any], address: str
+) -> None:
+    keys = {f"listener.dashboard.{name}": value for name, value in own.items()}
+    printed = banner(developer_settings(load(None, {}, keys)), 8000, ticket="once")
+    assert f" {address}/dashboard#ticket=once " in printed
 
 
 def test_a_configuration_file_that_lies_here_is_mentioned(tmp_path: Path) -> None:

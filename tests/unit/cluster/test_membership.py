@@ -14,6 +14,23 @@ from hubbub.cluster.membership import (
 )
 
 
+class Ear:
+    """Notes down what one member finds out."""
+
+    def __init__(self, name: str, town: Town) -> None:
+        self._name = name
+        self._town = town
+
+    def members_changed(self) -> None:
+        pass
+
+    def node_lost(self, node: str, expected: bool) -> None:
+        self._town.lost.append((self._name, node))
+
+    def given_up(self) -> None:
+        self._town.given_up.append(self._name)
+
+
 class Town:
     """Some members that hear each other when the test says so."""
 
@@ -24,8 +41,7 @@ class Town:
         self.given_up: list[str] = []
         for name, member in self.members.items():
             member.state = "serving"
-            member.lost = lambda node, said, name=name: self.lost.append((name, node))  # type: ignore[misc]
-            member.given_up = lambda name=name: self.given_up.append(name)  # type: ignore[misc]
+            member.listen(Ear(name, self))
 
     def talk(self, *speakers: str, to: tuple[str, ...] | None = None) -> None:
         for speaker in speakers or tuple(self.members):

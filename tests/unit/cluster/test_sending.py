@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from hubbub.cluster import datagrams
-from hubbub.cluster.datagrams import AskOccupancy, Reply, Request, Stranger
+from hubbub.cluster.datagrams import DatagramReader, LaneRequest, Reply, Stranger
+from hubbub.cluster.lanes import WINDOW
 from hubbub.cluster.sending import NodeLost, Patience, Requests
+from hubbub.domain.asking import NodeLane
+from hubbub.domain.commands.routed import CommandAddressee, RouteCommand, RoutedCommand
 from hubbub.domain.errors import HubbubError, Unavailable
+from hubbub.ports.bus import OccupancyQuery, Watch, WatchPatterns
 
-CALL = AskOccupancy("acme", "news")
+CALL = OccupancyQuery("acme", "news")
+COMMAND = RouteCommand(RoutedCommand(CommandAddressee("acme", "zoe"), "r1", b"{}", 5.0))
+PATTERNS = WatchPatterns(Watch("acme", ("news-*",), 1))
+KINDS = (RouteCommand, WatchPatterns)
 
 
 class Wire:
     """Keeps what was sent."""
 
     def __init__(self) -> None:
-        self.sent: list[Request] = []
+        self.sent: list[LaneRequest[Any]] = []
 
     def send(self, node: str, data: bytes) -> None:
-        request = datagrams.decode(data)
-        assert isinstance(request, Request)
+        request = DatagramReader(KINDS).read(data)
+        assert isinstance(request, LaneRequest)
         self.sent.append(request)
 
     def listen(self, receive: Callable[[bytes], None]) -> None:
@@ -64,3 +72,26 @@ async def test_a_deadline_less_than_a_tick_of_the_loop_away_still_ends_the_reque
         with pytest.raises(Unavailable, match="does not answer"):
             await requests.ask("west", 7, CALL, int, seconds=0.0004)
     requests.close()
+
+
+@pytest.mark.spec("CLU-04")
+async def test_commands_that_fill_their_lane_do_not_hold_up_patterns() -> None:
+    wire = Wire()
+    requests = Requests("east", "e1", wire, Patience())
+    for _ in range(WINDOW + 1):
+        requests.send("west", COMMAND.lane, COMMAND, int, lambda value, error: None)
+    assert len(wire.sent) == WINDOW, "one waits for a place"
+    requests.send("west", PATTERNS.lane, PATTERNS, None, lambda value, error: None)
+    sent = wire.sent[-1]
+    assert (sent.call, sent.lane, sent.number) == (PATTERNS, NodeLane.PATTERNS, 1)
+    requests.close()
+
+
+@pytest.mark.spec("CLU-04")
+def test_lanes_have_the_numbers_that_they_had_in_the_version_before() -> None:
+    assert {lane.name: lane.value for lane in NodeLane} == {
+        "HUB": -1,
+        "QUESTIONS": -2,
+        "COMMANDS": -3,
+        "PATTERNS": -4,
+    }

@@ -42,15 +42,19 @@ def nested(levels: int) -> Any:
         ("headers", nested(MAX_DEPTH + 1), "headers"),
         ("headers", nested(400), "headers"),
         ("location", {"k": "x" * 2000}, "location"),
-        ("location", {"lat": 91}, "location.lat"),
-        ("location", {"lng": "12"}, "location.lng"),
-        ("location", {"lng": True}, "location.lng"),
+        ("location", nested(MAX_DEPTH + 1), "location"),
     ],
 )
 def test_a_field_out_of_bounds_is_refused_by_its_name(field: str, value: object, said: str) -> None:
     attributes = msgspec.structs.replace(Attributes(), **{field: value})
     with pytest.raises(InvalidAttribute, match=f"^{said} "):
         check_attributes(attributes, SERVICE)
+
+
+@pytest.mark.spec("CMD-01")
+@pytest.mark.parametrize("place", [{"lat": "1234"}, {"lng": True, "lat": 91}, {"street": ["x"]}])
+def test_a_location_is_any_object(place: dict[str, object]) -> None:
+    check_attributes(Attributes(location=place), SERVICE)
 
 
 @pytest.mark.spec("LIVE-20")

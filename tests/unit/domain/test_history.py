@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.history import PAGE_BYTES, LiveHistory, PageRoom, Slice
+from hubbub.domain.history import MESSAGE_BYTES, PAGE_BYTES, HeldBytes, LiveHistory, PageRoom, Slice
 from hubbub.domain.messages import JSON, Message
 
 START_TIME = 1000
@@ -31,7 +31,8 @@ def histories(draw: st.DrawFn) -> tuple[LiveHistory, list[Message], int]:
     be set back between messages."""
     head = draw(st.integers(0, 5))
     max_count, max_bytes = draw(st.integers(1, 6)), draw(st.integers(1, 40))
-    history = LiveHistory(max_count, max_bytes, head, START_TIME)
+    held = HeldBytes()
+    history = LiveHistory(max_count, max_bytes, head, START_TIME, held)
     steps = st.tuples(st.integers(-3, 5), st.integers(0, 15))
     now, everything = START_TIME, []
     for number, (step, size) in enumerate(draw(st.lists(steps, max_size=12)), 1):
@@ -40,7 +41,9 @@ def histories(draw: st.DrawFn) -> tuple[LiveHistory, list[Message], int]:
         history.append(everything[-1])
     kept = len(history)
     assert kept <= max_count
-    assert sum(len(m.payload) for m in everything[len(everything) - kept :]) <= max_bytes
+    payloads = sum(len(m.payload) for m in everything[len(everything) - kept :])
+    assert payloads <= max_bytes
+    assert held.bytes == payloads + kept * MESSAGE_BYTES
     return history, everything, head
 
 

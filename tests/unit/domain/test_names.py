@@ -14,10 +14,12 @@ from hubbub.domain.names import (
     PARTITIONS,
     ChannelKind,
     check_name,
+    dead_letters_of,
     kind_of,
     namespace_of,
     partition_of,
     user_channel,
+    without_dead_letters,
 )
 
 
@@ -88,3 +90,17 @@ def test_partitions_are_fixed_forever(hub: str, channel: str) -> None:
 @pytest.mark.spec("LIVE-14")
 def test_a_user_channel_is_in_the_namespace_of_users() -> None:
     assert namespace_of(user_channel("a:b")) == "u"
+
+
+@given(st.text("u:.dea", min_size=1, max_size=12))
+def test_dead_letters_lead_back_to_their_channel(channel: str) -> None:
+    origin = without_dead_letters(channel)
+    assert without_dead_letters(dead_letters_of(channel)) == origin
+    assert dead_letters_of(channel) != channel
+
+
+@pytest.mark.spec("LIVE-14")
+def test_dead_letters_of_a_user_are_no_channel_of_another() -> None:
+    assert dead_letters_of("u:ann") == "u.dead:ann"
+    assert without_dead_letters("u:ann.dead") == "u:ann.dead"
+    assert without_dead_letters("u.dead.dead:ann") == "u:ann"

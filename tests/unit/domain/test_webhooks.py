@@ -16,7 +16,7 @@ from hubbub.domain.errors import BadRequest
 from hubbub.domain.names import check_name
 from hubbub.domain.webhooks import (
     ALGORITHMS,
-    Pending,
+    PendingVerification,
     Webhook,
     check_algorithm,
     check_key,
@@ -168,7 +168,7 @@ def test_the_id_is_the_same_for_the_same_subscription_only() -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    pending = Pending("subscribe", 0, secret=b"hidden")
+    pending = PendingVerification("subscribe", 0, secret=b"hidden")
     webhook = Webhook("h", "c", "1", "plain", "http://a:81/", "c", secret=b"hidden", key=b"hidden")
     assert "hidden" not in repr(webhook)
     assert webhook.host == "a:81"

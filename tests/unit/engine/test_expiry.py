@@ -24,7 +24,7 @@ from hubbub.domain.journal import (
     PayloadRule,
 )
 from hubbub.domain.messages import JSON, Attributes, Message
-from hubbub.domain.notices import Delivery, HistoryPage, Published
+from hubbub.domain.notices import HistoryPage, MessageDelivery, Published
 from hubbub.domain.permissions import ANONYMOUS
 from hubbub.domain.requests import (
     History,
@@ -35,6 +35,8 @@ from hubbub.domain.requests import (
     TopicSubscribe,
 )
 from hubbub.domain.topics import Article, SubscriptionOptions
+from hubbub.engine.topics.service import Topics
+from hubbub.engine.webhooks.service import Webhooks
 
 STORED = msgspec.structs.replace(OPEN, store=True, store_by_default=True, retain=True)
 SHARED = SubscriptionOptions(shared=True, lease_seconds=30)
@@ -97,18 +99,20 @@ class Stage:
 
     async def subscribe_topic(self, options: SubscriptionOptions | None = None) -> None:
         hub = self.node.hub("acme")
-        await self.node.topics.subscribe(hub, ANONYMOUS, TopicSubscribe("news", "s", options))
+        await self.node.feature(Topics).subscribe(
+            hub, ANONYMOUS, TopicSubscribe("news", "s", options)
+        )
 
     async def get(self, limit: int = 100, wait: float = 0.0) -> list[Article]:
         hub = self.node.hub("acme")
         wanted = TopicGet("news", "s", limit, wait)
-        return list((await self.node.topics.get(hub, ANONYMOUS, wanted)).messages)
+        return list((await self.node.feature(Topics).get(hub, ANONYMOUS, wanted)).messages)
 
     async def serials(self, limit: int = 100) -> list[int]:
         return [article.message.serial for article in await self.get(limit)]
 
     async def floor(self) -> int:
-        own = await self.node.topics.list_own(self.node.hub("acme"), ANONYMOUS)
+        own = await self.node.feature(Topics).list_own(self.node.hub("acme"), ANONYMOUS)
         return own.subscriptions[0].floor
 
 
@@ -121,7 +125,7 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
 
 
 def heard(connection: FakeConnection) -> list[tuple[int, int | None]]:
-    return [(d.message.serial, d.previous_serial) for d in connection.all(Delivery)]
+    return [(d.message.serial, d.previous_serial) for d in connection.all(MessageDelivery)]
 
 
 # -- live -----------------------------------------------------------------------------------------
@@ -162,7 +166,7 @@ async def test_what_expired_is_not_among_what_a_session_missed(stage: Stage) -> 
 async def test_an_expired_retained_message_is_not_sent_on_subscribe(stage: Stage) -> None:
     await stage.publish(TTL, retain=True)
     early = await stage.alone.node.subscribe("news")
-    assert [d.retained for d in early.all(Delivery)] == [True]
+    assert [d.retained for d in early.all(MessageDelivery)] == [True]
     stage.clock.advance(LATER_SECONDS)
     late = await stage.alone.node.subscribe("news")
     await stage.publish(None)
@@ -195,10 +199,10 @@ async def test_a_topic_does_not_hand_out_what_expired_and_its_cursor_moves_on(st
     assert await stage.floor() == 1
     assert await stage.serials() == [2, 5]
     hub = stage.node.hub("acme")
-    await stage.node.topics.acknowledge(hub, ANONYMOUS, TopicAck("news", "s", (2, 5)))
+    await stage.node.feature(Topics).acknowledge(hub, ANONYMOUS, TopicAck("news", "s", (2, 5)))
     assert await stage.serials() == []
     assert await stage.floor() == 6
-    assert stage.alone.node.owner.counters["acme"].expired == 4
+    assert stage.alone.node.subscriptions.counters["acme"].expired == 4
     assert sorted(stage.notes.runs(EXPIRED)) == [(1, 1, 1), (3, 4, 2), (6, 6, 1)]
     assert len(await stage.history()) == 6
 
@@ -219,7 +223,7 @@ async def test_who_waits_is_not_woken_for_nothing(stage: Stage) -> None:
     await stage.publish(TTL)
     stage.clock.advance(LATER_SECONDS)
     getting = asyncio.ensure_future(stage.get(wait=30))
-    await until(lambda: stage.alone.node.owner.durable.waiting().get("acme"))
+    await until(lambda: stage.alone.node.subscriptions.waiting().get("acme"))
     await stage.publish(None)
     assert [article.message.serial for article in await getting] == [2]
 
@@ -230,7 +234,7 @@ async def test_the_place_behind_what_expired_is_on_disk(stage: Stage) -> None:
     await stage.publish(TTL, TTL)
     stage.clock.advance(LATER_SECONDS)
     assert await stage.serials() == []
-    await stage.alone.node.owner.durable.settle()
+    await stage.alone.node.subscriptions.settle()
     (saved,) = await stage.alone.store.read_cursors("acme", "news")
     assert saved.floor == 2
     assert stage.notes.runs(ACKNOWLEDGED) == []
@@ -268,12 +272,12 @@ async def test_what_expired_is_no_dead_letter(stage: Stage) -> None:
     assert await stage.serials(limit=1) == [1]
     stage.clock.advance(LATER_SECONDS)
     assert await stage.serials(limit=1) in ([], [2])
-    await until(lambda: stage.alone.node.owner.counters["acme"].expired == 1)
-    assert stage.alone.node.owner.counters["acme"].dead_letters == 0
+    await until(lambda: stage.alone.node.subscriptions.counters["acme"].expired == 1)
+    assert stage.alone.node.subscriptions.counters["acme"].dead_letters == 0
 
 
 async def _letters(stage: Stage) -> list[Message]:
-    await until(lambda: stage.alone.node.owner.counters["acme"].dead_letters)
+    await until(lambda: stage.alone.node.subscriptions.counters["acme"].dead_letters)
     page = await stage.alone.store.read_after("acme", "news.dead", 0, 10)
     return list(page.messages)
 
@@ -292,7 +296,7 @@ async def test_a_webhook_is_not_sent_what_expired(stage: Stage) -> None:
         await until(lambda: receiver.messages[-1].headers["hubbub-serial"] == "3")
         await acknowledged(stage.alone.node, webhook, 3)
         assert {r.headers["hubbub-serial"] for r in receiver.messages} == {"1", "3"}
-        assert stage.alone.node.owner.counters["acme"].expired == 2
+        assert stage.alone.node.subscriptions.counters["acme"].expired == 2
         assert stage.alone.node.driver.counters["acme"].dead_letters == 0
         assert stage.notes.runs(EXPIRED) == [(1, 1, 1), (2, 2, 1)]
         assert {e.subscription for e in stage.notes.events if e.kind == EXPIRED} == {webhook.id}
@@ -315,8 +319,8 @@ async def test_nobody_can_forge_a_dead_letter(stage: Stage) -> None:
         item = PublishItem(
             "news.dead", "e", b"666", JSON, attributes=Attributes(headers=forged, refers_to="m")
         )
-        await stage.node.topics.put(hub, ANONYMOUS, item)
+        await stage.node.feature(Topics).put(hub, ANONYMOUS, item)
         receiver.respond = lambda _: 200
         receiver.received.clear()
-        assert await stage.node.webhooks.replay(hub, webhook.id) == (1, 0)
+        assert await stage.node.feature(Webhooks).replay(hub, webhook.id) == (1, 0)
         assert receiver.bodies == [b"1"]

@@ -12,7 +12,7 @@ from harness.engine import Alone, FakeConnection
 from harness.feeds import Following, ScriptedOwner, heard, published
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.notices import Subscribed, SubscribedChannel
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem
 
 pytestmark = pytest.mark.spec("LIVE-10", "CLU-04")
 
@@ -35,7 +35,7 @@ def come_back(
     connection = to.alone.node.connect()
     if reads is not None:
         connection.drain = reads.wait  # type: ignore[assignment, method-assign]
-    wanted = ChannelRequest("news", serial=serial, epoch=epoch)
+    wanted = SubscribeItem("news", serial=serial, epoch=epoch)
     connection.say(Subscribe((wanted,)))
     return connection
 

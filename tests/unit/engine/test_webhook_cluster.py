@@ -11,6 +11,7 @@ from harness.engine import Cluster, EngineNode
 from harness.receivers import Receiver
 from harness.unreliable import Faults
 from harness.webhooks import FAST, acknowledged, describe, hub_of, numbers, put, subscribe, until
+from hubbub.engine.webhooks.service import Webhooks
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ async def test_the_owner_drives_what_another_node_took(
     await receiver.got(20)
     assert receiver.bodies == numbers(1, 20)
     assert (await describe(east, webhook)).delivered == 20
-    await east.node.webhooks.end(webhook)
+    await east.node.feature(Webhooks).end(webhook)
     assert west.driver.count() == 0
 
 
@@ -57,7 +58,7 @@ async def test_dead_letters_are_replayed_from_any_node(
     await until(lambda: west.driver.counters["acme"].dead_letters == 2)
     receiver.respond = lambda request: 200
     receiver.received.clear()
-    assert await east.node.webhooks.replay(east.node.hub("acme"), webhook.id) == (2, 0)
+    assert await east.node.feature(Webhooks).replay(east.node.hub("acme"), webhook.id) == (2, 0)
     assert receiver.bodies == [b"1", b"2"]
 
 

@@ -30,6 +30,8 @@ from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.domain.requests import PublishItem
 from hubbub.domain.rules import Quotas
 from hubbub.domain.webhooks import WantedWebhook, verify_signature
+from hubbub.engine.topics.service import Topics
+from hubbub.engine.webhooks.service import Webhooks
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ async def test_messages_arrive_as_they_were_published_and_in_order(
 async def test_a_webhook_can_begin_with_what_is_there(node: EngineNode, receiver: Receiver) -> None:
     await put(node, *numbers(1, 100))
     request = WantedWebhook("plain", "news", receiver.url)
-    await node.node.webhooks.subscribe(node.node.hub("acme"), ANONYMOUS, request, "first")
+    await node.node.feature(Webhooks).subscribe(node.node.hub("acme"), ANONYMOUS, request, "first")
     await put(node, b"101")
     await receiver.got(101)
     assert receiver.bodies == numbers(1, 101)
@@ -207,7 +209,7 @@ async def test_what_cannot_be_delivered_goes_to_the_dead_letters_and_can_be_repl
     assert mine() == [b"1"] * 4 + [b"2"] + [b"3"] * 4 + [b"4"]
     await until(lambda: node.driver.counters["acme"].dead_letters == 4)
     assert (await describe(node, webhook)).dead_letters == 2
-    webhooks, hub = node.node.webhooks, node.node.hub("acme")
+    webhooks, hub = node.node.feature(Webhooks), node.node.hub("acme")
     receiver.received.clear()
     assert await webhooks.replay(hub, webhook.id) == (0, 2)
     receiver.respond = lambda request: 200
@@ -229,7 +231,7 @@ async def test_a_replay_goes_through_all_letters_and_ends_where_nobody_is(
     await subscribe(node, f"{receiver.url}/other")
     await put(node, *numbers(1, 40))
     await until(lambda: node.driver.counters["acme"].dead_letters == 80)
-    webhooks, hub = node.node.webhooks, node.node.hub("acme")
+    webhooks, hub = node.node.feature(Webhooks), node.node.hub("acme")
     port = receiver.port
     await receiver.stop()
     assert await webhooks.replay(hub, webhook.id) == (0, 1)
@@ -250,10 +252,10 @@ async def test_410_ends_the_subscription(node: EngineNode, receiver: Receiver) -
     await until(lambda: not node.driver.count())
     hub = node.node.hub("acme")
     async with asyncio.timeout(ANSWER_SECONDS):
-        while await node.node.webhooks.list(hub):
+        while await node.node.feature(Webhooks).list(hub):
             await asyncio.sleep(0.01)
     with pytest.raises(NotSubscribed):
-        await node.node.webhooks.describe(hub, webhook.id)
+        await node.node.feature(Webhooks).describe(hub, webhook.id)
     assert await node.driver.context.store.read_cursors("acme", "news", "webhook") == []
 
 
@@ -266,7 +268,7 @@ async def test_retry_after_is_obeyed_within_bounds(tmp_path: Path, receiver: Rec
         webhook = await subscribe(node, receiver.url)
         await put(node, b"1")
         await receiver.got(1)
-        await until(lambda: next(iter(node.driver._pushes.values())).status.next_try_at)
+        await until(lambda: next(iter(node.driver._driven.values())).status.next_try_at)
         status = await describe(node, webhook)
         assert status.attempts == 1
         wait = status.next_try_at / 1000 - node.driver.context.clock.now()
@@ -343,7 +345,7 @@ async def test_unsubscribing_breaks_off_what_is_under_way(
     webhook = await subscribe(node, receiver.url)
     await put(node, b"1", b"2")
     await receiver.got(1)
-    await node.node.webhooks.end(webhook)
+    await node.node.feature(Webhooks).end(webhook)
     assert node.driver.count() == 0
     assert node.driver.outgoing.in_flight == 0 or await settled(node)
     await put(node, b"3")
@@ -379,7 +381,7 @@ async def test_a_lease_that_is_over_ends_the_webhook(tmp_path: Path, receiver: R
         node.driver.sweep()
         await until(lambda: not node.driver.count())
         async with asyncio.timeout(ANSWER_SECONDS):
-            while await node.node.webhooks.list(node.node.hub("acme")):
+            while await node.node.feature(Webhooks).list(node.node.hub("acme")):
                 await asyncio.sleep(0.01)
 
 
@@ -397,7 +399,9 @@ async def test_a_row_without_a_place_is_dropped_at_the_start(tmp_path: Path) -> 
         await node.driver.context.store.save_webhook(left)
     async with engine(tmp_path) as node:
         await until(lambda: node.driver.count() == 1)
-        assert [w.id for w in await node.node.webhooks.list(node.node.hub("acme"))] == [webhook.id]
+        assert [w.id for w in await node.node.feature(Webhooks).list(node.node.hub("acme"))] == [
+            webhook.id
+        ]
 
 
 @pytest.mark.spec("WEB-04", "CLU-01")
@@ -405,7 +409,7 @@ async def test_webhooks_move_with_their_partitions(node: EngineNode, receiver: R
     webhook = await subscribe(node, receiver.url)
     await put(node, b"1")
     await acknowledged(node, webhook, 1)
-    node.driver.released(range(1024))
+    await node.driver.released(range(1024))
     assert node.driver.count() == 0
     await put(node, b"2", b"3")
     assert receiver.bodies == [b"1"]
@@ -431,7 +435,7 @@ async def test_the_envelope_goes_out_in_headers_which_the_receiver_reads(
         headers={"k": ["v", 1, None], "é": True},
     )
     item = PublishItem("news", "chat.reply", b"1", "text/plain", attributes=attributes)
-    await node.node.topics.put(node.node.hub("acme"), Identity(user_id="bob x"), item)
+    await node.node.feature(Topics).put(node.node.hub("acme"), Identity(user_id="bob x"), item)
     (request,) = await receiver.got(1)
     assert request.headers["hubbub-conversation-id"] == "c-1"
     assert request.headers["hubbub-ttl"] == "60000"

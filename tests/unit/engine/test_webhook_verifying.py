@@ -25,6 +25,7 @@ from hubbub.domain.webhooks import (
     websub_channel,
 )
 from hubbub.engine.hub import Hub
+from hubbub.engine.webhooks.service import Webhooks
 
 TOPIC = "http://a.example/feed"
 CHANNEL = websub_channel(TOPIC)
@@ -51,11 +52,13 @@ async def ask(
 ) -> Webhook | None:
     fields = {"topic": TOPIC, "hub_url": "http://hub.example/websub", **more}
     request = WantedWebhook("websub", fields.pop("channel", CHANNEL), callback, **fields)
-    return await node.node.webhooks.request_verified(hub_of(node), ANONYMOUS, request, mode)
+    return await node.node.feature(Webhooks).request_verified(
+        hub_of(node), ANONYMOUS, request, mode
+    )
 
 
 async def webhooks(node: EngineNode) -> list[Webhook]:
-    return await node.node.webhooks.list(hub_of(node))
+    return await node.node.feature(Webhooks).list(hub_of(node))
 
 
 async def settled(node: EngineNode) -> list[Webhook]:
@@ -197,7 +200,9 @@ async def test_a_callback_at_a_private_address_is_not_even_asked(
 
 
 async def test_a_denial_is_told(node: EngineNode, receiver: Receiver) -> None:
-    await node.node.webhooks.deny(hub_of(node), f"{receiver.url}/?a=b", TOPIC, "not for you")
+    await node.node.feature(Webhooks).deny(
+        hub_of(node), f"{receiver.url}/?a=b", TOPIC, "not for you"
+    )
     (question,) = receiver.received
     assert question.query == {
         "a": "b",
@@ -242,7 +247,7 @@ async def ping(node: EngineNode, url: str) -> str:
     """Answers what became of it, once it is done with."""
     counts = node.driver.counters["acme"].fetches
     before = counts.copy()
-    if not await node.node.webhooks.ping(hub_of(node), url, websub_channel(url)):
+    if not await node.node.feature(Webhooks).ping(hub_of(node), url, websub_channel(url)):
         return "nobody"
     await until(lambda: not node.driver.pending_fetches())
     assert (await topic_of(node, url)).pinged_at is None
@@ -306,7 +311,7 @@ async def test_a_topic_that_cannot_be_fetched_is_not_sent(
     assert receiver.bodies == []
     assert (await topic_of(node, url)).fetch_error is not None
     with pytest.raises(BadRequest):
-        await node.node.webhooks.ping(hub_of(node), "nonsense", CHANNEL)
+        await node.node.feature(Webhooks).ping(hub_of(node), "nonsense", CHANNEL)
 
 
 @pytest.mark.spec("WEB-05")
@@ -341,7 +346,7 @@ async def test_pings_at_the_same_time_are_one_or_two_fetches(
     url = f"{source.url}/feed"
     await follow(node, receiver, url)
     for _ in range(20):
-        await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+        await node.node.feature(Webhooks).ping(hub_of(node), url, websub_channel(url))
     await until(lambda: not node.driver.pending_fetches())
     assert node.driver.counters["acme"].fetches["new"] == 1
     assert len(source.received) <= 20
@@ -356,7 +361,7 @@ async def test_a_topic_that_fails_is_fetched_later_and_says_so_meanwhile(
     url = f"{source.url}/feed"
     await follow(node, receiver, url)
     source.respond = lambda request: 503 if len(source.received) < 3 else source._answer(request)
-    await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+    await node.node.feature(Webhooks).ping(hub_of(node), url, websub_channel(url))
     await receiver.got(1)
     await until(lambda: not node.driver.pending_fetches())
     counts = node.driver.counters["acme"].fetches
@@ -375,12 +380,12 @@ async def test_a_ping_survives_the_end_of_its_node_and_goes_with_its_channel(
     async with engine(tmp_path, slow) as node:
         await follow(node, receiver, url)
         source.respond = lambda request: 500
-        await node.node.webhooks.ping(hub_of(node), url, websub_channel(url))
+        await node.node.feature(Webhooks).ping(hub_of(node), url, websub_channel(url))
         async with asyncio.timeout(ANSWER_SECONDS):
             while not (await topic_of(node, url)).fetch_failures:
                 await asyncio.sleep(0.005)
         partition = partition_of("acme", websub_channel(url))
-        node.driver.released([partition])
+        await node.driver.released([partition])
         await until(lambda: not node.driver.pending_fetches())
         node.driver.owned([partition])
         await until(lambda: len(source.received) == 2)

@@ -46,7 +46,7 @@ async def alone(tmp_path: Path) -> AsyncIterator[Alone]:
 
 @pytest.fixture
 def webhooks(alone: Alone) -> Webhooks:
-    return alone.node.node.webhooks
+    return alone.node.node.feature(Webhooks)
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ async def test_a_webhook_that_the_hub_holds_up_waits_twice_as_long_each_time(
     """As where its dead letters are over the quota."""
     wanted = WantedWebhook("plain", "news", CALLBACK)
     await webhooks.subscribe(hub, Identity(level=Level.SERVICE), wanted)
-    (push,) = alone.node.driver._pushes.values()
+    (push,) = alone.node.driver._driven.values()
     if push.task is not None:
         await push.task
     for number, seconds in enumerate([push.pause(60.0) for _ in range(8)]):

@@ -10,8 +10,8 @@ from harness.clock import FakeClock
 from harness.http_connections import Door, FakeTransport
 from hubbub.domain.holdings import FREE_BYTES, Holdings
 from hubbub.gateways.encoders import SSE, encoder_for
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest
 from hubbub.gateways.outlet import Lingering
 from hubbub.gateways.sse import SseConnection
 from hubbub.gateways.turns import Turns
@@ -29,11 +29,11 @@ LIMIT = 2_000_000
 ANSWER_BYTES = 150_000
 
 
-def brief(request: Request, exchange: Exchange) -> None:
+def brief(request: ReceivedRequest, exchange: HttpExchange) -> None:
     exchange.answer_json(b"{}")
 
 
-def large(request: Request, exchange: Exchange) -> None:
+def large(request: ReceivedRequest, exchange: HttpExchange) -> None:
     exchange.answer_json(b"x" * ANSWER_BYTES)
 
 
@@ -143,7 +143,7 @@ async def test_requests_that_wait_behind_one_that_is_not_answered_are_counted() 
 
 
 async def test_a_connection_that_is_handed_over_in_its_turn_holds_nothing_of_http() -> None:
-    asked: list[Exchange] = []
+    asked: list[HttpExchange] = []
     door = Door(lambda request, exchange: asked.append(exchange))
     connection, _ = door.connect()
     socket_head = b"GET /s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from harness.http_connections import Door
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import HttpLimits, Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import HttpLimits, ReceivedRequest
 from hubbub.gateways.turns import SLICE_BYTES, SLICE_REQUESTS
 
 pytestmark = pytest.mark.spec("SEC-01", "OPS-03")
@@ -19,11 +19,11 @@ ANSWER = b"HTTP/1.1 200 OK"
 SEND_SECONDS = HttpLimits().send_seconds
 
 
-def brief(request: Request, exchange: Exchange) -> None:
+def brief(request: ReceivedRequest, exchange: HttpExchange) -> None:
     exchange.answer_json(b"{}")
 
 
-def large(request: Request, exchange: Exchange) -> None:
+def large(request: ReceivedRequest, exchange: HttpExchange) -> None:
     exchange.answer_json(b"x" * 20_000)
 
 
@@ -116,9 +116,9 @@ async def test_a_slice_is_bounded_in_bytes_too() -> None:
 
 
 async def test_requests_behind_one_under_way_wait_unread_and_bounded() -> None:
-    waiting: list[Exchange] = []
+    waiting: list[HttpExchange] = []
 
-    def later(request: Request, exchange: Exchange) -> None:
+    def later(request: ReceivedRequest, exchange: HttpExchange) -> None:
         waiting.append(exchange)
 
     door = Door(later)
@@ -140,9 +140,9 @@ async def test_requests_behind_one_under_way_wait_unread_and_bounded() -> None:
 
 async def test_what_cannot_be_read_is_refused_behind_the_answers_before_it() -> None:
     """Else a client would take the refusal for the answer to what it had asked before."""
-    waiting: list[Exchange] = []
+    waiting: list[HttpExchange] = []
 
-    def later(request: Request, exchange: Exchange) -> None:
+    def later(request: ReceivedRequest, exchange: HttpExchange) -> None:
         waiting.append(exchange)
 
     door = Door(later)
@@ -215,9 +215,9 @@ async def test_who_never_takes_a_last_answer_is_cut_too() -> None:
 
 
 async def test_an_answer_that_takes_long_to_make_is_no_fault_of_its_client() -> None:
-    waiting: list[Exchange] = []
+    waiting: list[HttpExchange] = []
 
-    def later(request: Request, exchange: Exchange) -> None:
+    def later(request: ReceivedRequest, exchange: HttpExchange) -> None:
         if request.url == b"/one":
             waiting.append(exchange)
         else:

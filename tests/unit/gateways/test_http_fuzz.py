@@ -23,13 +23,13 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from harness.http_connections import Door, NoMemory
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Head, HttpLimits, Request
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import HttpLimits, ReceivedRequest, RequestHead
 
 pytestmark = pytest.mark.spec("OPS-03", "SEC-01")
 
 LIMITS = HttpLimits(head_bytes=400, body_bytes=60)
-KNOWN: dict[bytes, Head] = {}
+KNOWN: dict[bytes, RequestHead] = {}
 LOOP = asyncio.new_event_loop()
 
 fuzz = settings(
@@ -50,7 +50,7 @@ class Outcome(NamedTuple):
     closed: bool
 
 
-def say_back(request: Request, exchange: Exchange) -> None:
+def say_back(request: ReceivedRequest, exchange: HttpExchange) -> None:
     """Some answers come at once, some in the next turn of the loop."""
     text = b"%b %b %r %b" % (request.method, request.url, sorted(request.headers), request.body)
     if b"later" in request.url:
@@ -59,7 +59,7 @@ def say_back(request: Request, exchange: Exchange) -> None:
         exchange.answer_json(text)
 
 
-def ours(chunks: list[bytes], known: dict[bytes, Head]) -> Outcome:
+def ours(chunks: list[bytes], known: dict[bytes, RequestHead]) -> Outcome:
     async def run() -> Outcome:
         door = Door(say_back, known, LIMITS)
         connection, transport = door.connect()
@@ -287,6 +287,6 @@ def test_every_split_of_a_stream_is_read_alike() -> None:
 
 def test_newlines_alone_are_no_request() -> None:
     """Once they were taken for the head of the request that they had stood before."""
-    known: dict[bytes, Head] = {}
+    known: dict[bytes, RequestHead] = {}
     assert len(ours([b"\n\r\n\r\n" + PLAIN], known).requests) == 1
     assert ours([b"\n\r\n\r\n"], known) == Outcome([], [], b"", closed=False)

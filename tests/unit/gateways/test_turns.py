@@ -7,7 +7,14 @@ import asyncio
 import pytest
 
 from harness.clock import FakeClock
-from hubbub.gateways.turns import LEAST_COST, SLICE_REQUESTS, TURN_COST, TURN_SECONDS, Turns, Usage
+from hubbub.gateways.turns import (
+    LEAST_COST,
+    SLICE_REQUESTS,
+    TURN_COST,
+    TURN_SECONDS,
+    AddressUsage,
+    Turns,
+)
 
 pytestmark = pytest.mark.spec("SEC-01", "OPS-03")
 
@@ -20,7 +27,7 @@ class Busy:
         self.clock = clock
         self.seconds = seconds
         self.address = turns.address_of(peer)
-        self.usage = Usage()
+        self.usage = AddressUsage()
         self.served = 0
         turns.wait(self)
 

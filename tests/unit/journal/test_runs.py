@@ -15,7 +15,7 @@ from hubbub.domain.journal import PUBLISHED, SESSION_OPENED, JournalEvent
 from hubbub.domain.messages import JSON, Attributes, Message
 from hubbub.journal.records import events_of
 from hubbub.journal.runs import Gathered, Row, Shared, unpack
-from hubbub.journal.slices import Slice, read_slice
+from hubbub.journal.slices import JournalSlice, read_slice
 
 pytestmark = pytest.mark.spec("PIPE-01")
 
@@ -132,7 +132,7 @@ def test_the_whole_envelope_comes_back_from_a_sealed_segment(
     sent = Message("m1", "demo", "chat", "e", b"1", "text/plain", 1000, 1, attributes=said)
     gathered.published(sent, "e1", "payload")
     seal(tmp_path, *decode(gathered))
-    (found,) = read_slice(tmp_path, Slice(hub="demo", channel="chat"))
+    (found,) = read_slice(tmp_path, JournalSlice(hub="demo", channel="chat"))
     assert found.attributes == said
 
 

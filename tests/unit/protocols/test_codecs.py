@@ -25,7 +25,7 @@ from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import MAX_JSON_DEPTH
 from hubbub.domain.permissions import Grant
-from hubbub.domain.requests import Rejected, Request
+from hubbub.domain.requests import Request, UndecodableRequest
 from hubbub.domain.threads import MAX_PAGE, Thread
 from hubbub.domain.topics import (
     MAX_BATCH,
@@ -223,7 +223,7 @@ a_request: st.SearchStrategy[Request] = st.one_of(
         requests.Subscribe,
         tuples(
             st.builds(
-                requests.ChannelRequest,
+                requests.SubscribeItem,
                 text,
                 st.none() | int64,
                 st.none() | serial,
@@ -241,7 +241,7 @@ a_request: st.SearchStrategy[Request] = st.one_of(
     st.builds(requests.ListFilters, st.none() | text, int64),
     st.builds(requests.DocumentGet, text, int64, text, st.none() | serial, st.none() | text),
     st.builds(
-        requests.DocumentChange,
+        requests.ChangeDocument,
         text,
         operations,
         st.none() | int64,
@@ -397,7 +397,7 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
             )
         ),
     ),
-    st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial),
+    st.builds(notices.MessageDelivery, messages(), st.booleans(), st.none() | serial),
     st.builds(lambda page, head: notices.HistoryPage(head=head, **page), page, serial),
     st.builds(lambda page, error: notices.HistoryPage(error=error, **page), page, error),
     st.builds(notices.ThreadsPage, text, threads, text, st.booleans(), int64, st.none() | error),
@@ -426,7 +426,7 @@ a_notice: st.SearchStrategy[Notice] = st.one_of(
         st.none() | error,
     ),
     st.builds(
-        notices.DocumentChanged,
+        notices.DocumentChangeResult,
         text,
         text,
         st.none() | int64,
@@ -467,10 +467,10 @@ def test_a_notice_arrives_as_it_was_said(codec: Codec, notice: Notice) -> None:
 @quick
 @given(messages())
 def test_a_fresh_message_is_encoded_like_its_delivery(codec: Codec, message: Message) -> None:
-    expected = [notices.Delivery(message)]
+    expected = [notices.MessageDelivery(message)]
 
     assert codec.decode_notices(codec.encode_message(message)) == expected
-    assert codec.decode_notices(codec.encode(notices.Delivery(message))) == expected
+    assert codec.decode_notices(codec.encode(notices.MessageDelivery(message))) == expected
 
 
 # What is written and read by hand, against the general codec.
@@ -493,7 +493,7 @@ def test_what_is_written_by_hand_is_what_the_general_codec_writes(notice: Notice
 @settings(quick, max_examples=100)
 @given(messages())
 def test_a_fresh_message_is_what_the_general_codec_writes(message: Message) -> None:
-    delivery = notices.Delivery(message)
+    delivery = notices.MessageDelivery(message)
     general_json = JsonStructs(strict=False).record(delivery, descriptor(pb.ChannelPublish))
     general = ProtobufStructs(strict=False).record(delivery, descriptor(pb.ChannelPublish))
 
@@ -548,18 +548,20 @@ def test_a_command_and_its_result_are_by_hand_as_in_the_general_codec(
 
 @pytest.mark.spec("LIVE-01")
 @settings(quick, max_examples=100)
-@given(st.builds(notices.Delivery, messages(), st.booleans(), st.none() | serial))
-def test_a_delivery_is_read_by_hand_as_by_the_general_codec(delivery: notices.Delivery) -> None:
+@given(st.builds(notices.MessageDelivery, messages(), st.booleans(), st.none() | serial))
+def test_a_delivery_is_read_by_hand_as_by_the_general_codec(
+    delivery: notices.MessageDelivery,
+) -> None:
     message = descriptor(pb.ChannelPublish)
     json_structs, proto_structs = JsonStructs(strict=False), ProtobufStructs(strict=False)
     text = msgspec.json.encode(json_structs.record(delivery, message))
-    record = msgspec.json.decode(text, type=json_type((notices.Delivery,), message))
+    record = msgspec.json.decode(text, type=json_type((notices.MessageDelivery,), message))
     proto = pb.ChannelPublish(**proto_structs.record(delivery, message))
 
     assert json_fast.read_delivery(Raw(text)) in (None, delivery)
     assert protobuf_fast.read_delivery(proto.SerializeToString()) in (None, delivery)
-    assert json_structs.read(notices.Delivery, message, record, "") == delivery
-    assert proto_structs.read(notices.Delivery, message, proto, "") == delivery
+    assert json_structs.read(notices.MessageDelivery, message, record, "") == delivery
+    assert proto_structs.read(notices.MessageDelivery, message, proto, "") == delivery
 
 
 @both
@@ -624,7 +626,7 @@ def test_a_frame_holds_at_most_a_thousand_envelopes(codec: Codec) -> None:
 
     assert len(codec.decode(codec.join([ping] * MAX_ENVELOPES))) == MAX_ENVELOPES
     (rejected,) = codec.decode(codec.join([ping] * (MAX_ENVELOPES + 1)))
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.TooLarge)
     assert str(MAX_ENVELOPES) in rejected.error.message
 
@@ -634,7 +636,7 @@ def test_a_frame_holds_at_most_a_thousand_envelopes(codec: Codec) -> None:
 @pytest.mark.parametrize(
     "sized",
     [
-        lambda size: requests.Subscribe((requests.ChannelRequest("a"),) * size, 7),
+        lambda size: requests.Subscribe((requests.SubscribeItem("a"),) * size, 7),
         lambda size: requests.Unsubscribe(("a",) * size, 7),
         lambda size: requests.Restore("key", 7, (requests.Position("a", 1),) * size),
         lambda size: requests.Publish((requests.PublishItem("a", "", b"1", JSON),) * size),
@@ -645,7 +647,7 @@ def test_a_frame_holds_at_most_a_thousand_envelopes(codec: Codec) -> None:
 def test_a_batch_holds_at_most_a_thousand_items(codec: Codec, sized: Any) -> None:
     assert codec.decode(codec.encode_request(sized(MAX_ITEMS))) == [sized(MAX_ITEMS)]
     (rejected,) = codec.decode(codec.encode_request(sized(MAX_ITEMS + 1)))
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.TooLarge)
 
 
@@ -659,7 +661,7 @@ def test_a_bad_item_does_not_hurt_the_others_of_its_batch(codec: Codec) -> None:
     published, rejected = codec.decode(codec.encode_request(requests.Publish((good, bad, late))))
 
     assert published == requests.Publish((good, late))
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.InvalidName)
     assert rejected.req_id == 2
 
@@ -671,7 +673,7 @@ def test_event_names_are_short_and_printable(codec: Codec, event: str) -> None:
 
     (rejected,) = codec.decode(codec.encode_request(requests.Publish((item,))))
 
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.InvalidName)
 
 
@@ -701,15 +703,15 @@ def test_json_that_is_nested_too_deeply_is_rejected(codec: Codec, depth: int) ->
 
     (rejected,) = codec.decode(codec.encode_request(publish))
 
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.InvalidPayload | errors.Malformed)
     assert "nested" in rejected.error.message
 
 
 @both
 def test_a_client_does_not_send_rejections(codec: Codec) -> None:
-    with pytest.raises(TypeError, match="Rejected"):
-        codec.encode_request(Rejected(errors.Malformed("x")))
+    with pytest.raises(TypeError, match="UndecodableRequest"):
+        codec.encode_request(UndecodableRequest(errors.Malformed("x")))
 
 
 @pytest.mark.spec("LIVE-17")
@@ -824,7 +826,7 @@ def test_the_hub_reads_both_encodings_of_a_vector_alike(vector: dict[str, Any]) 
     from_protobuf = PROTOBUF_V1.decode(bytes.fromhex(vector["protobuf"]))
 
     assert from_json == from_protobuf
-    assert not any(isinstance(each, Rejected) for each in from_json)
+    assert not any(isinstance(each, UndecodableRequest) for each in from_json)
 
 
 @vectors("hub")
@@ -862,6 +864,6 @@ def test_the_hub_rejects_the_vectors_of_mistakes(vector: dict[str, Any]) -> None
     codec: Codec = JSON_V1 if "text" in vector else PROTOBUF_V1
     frame = vector["text"].encode() if "text" in vector else bytes.fromhex(vector["protobuf"])
 
-    found = [each for each in codec.decode(frame) if isinstance(each, Rejected)]
+    found = [each for each in codec.decode(frame) if isinstance(each, UndecodableRequest)]
 
     assert [[each.error.code, each.req_id] for each in found] == vector["errors"]

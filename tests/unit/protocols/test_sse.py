@@ -95,7 +95,7 @@ def test_a_notice_that_moves_the_position_carries_it() -> None:
 def test_a_retained_message_has_the_name_of_messages() -> None:
     message = Message("m1", "demo", "a", "", b"1", JSON, 5)
 
-    (found,) = read(sse.encode(notices.Delivery(message, retained=True)))
+    (found,) = read(sse.encode(notices.MessageDelivery(message, retained=True)))
 
     assert found.keys() == {"data"}
     assert json.loads(found["data"])["retained"] is True

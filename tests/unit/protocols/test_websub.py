@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hubbub.domain.errors import BadRequest, HubbubError, Malformed
 from hubbub.protocols.websub import (
     Publication,
-    Subscription,
+    WebSubRequest,
     hub_url,
     links,
     own_topic,
@@ -36,10 +36,10 @@ def form(**more: str) -> bytes:
 def test_a_subscription_is_read_from_a_form() -> None:
     body = form(lease_seconds="3600", secret="s3cret", algorithm="sha512")
 
-    assert read_request(read_form(body)) == Subscription(
+    assert read_request(read_form(body)) == WebSubRequest(
         "subscribe", CALLBACK, TOPIC, "3600", b"s3cret", "sha512"
     )
-    assert read_request(read_form(form(mode="unsubscribe"))) == Subscription(
+    assert read_request(read_form(form(mode="unsubscribe"))) == WebSubRequest(
         "unsubscribe", CALLBACK, TOPIC
     )
 
@@ -47,14 +47,14 @@ def test_a_subscription_is_read_from_a_form() -> None:
 def test_parameters_that_nobody_knows_are_ignored() -> None:
     body = form(verify="sync", verify_token="x") + b"&hub.foo=1&foo=1&foo=2&%00=x"
 
-    assert read_request(read_form(body)) == Subscription("subscribe", CALLBACK, TOPIC)
+    assert read_request(read_form(body)) == WebSubRequest("subscribe", CALLBACK, TOPIC)
 
 
 def test_empty_optional_parameters_are_as_good_as_none() -> None:
     body = form(lease_seconds="", secret="", algorithm="")
 
     request = read_request(read_form(body))
-    assert isinstance(request, Subscription)
+    assert isinstance(request, WebSubRequest)
     assert request.secret is None
     assert not request.lease_seconds
 

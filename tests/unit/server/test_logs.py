@@ -183,3 +183,45 @@ def test_an_error_in_text_is_indented_so_that_it_cannot_forge_a_line() -> None:
     assert first.endswith("failed")
     assert all(line.startswith("  ") for line in rest)
     assert "\x1b" not in stream.getvalue()
+
+
+def _flood(count: int, *about: str, line: str = "hub %s: refused") -> None:
+    for _ in range(count):
+        for each in about:
+            LOGGER.warning(line, each)
+
+
+def test_a_line_that_one_tenant_causes_again_and_again_is_bounded() -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream)
+    _flood(1000, "hostile")
+    written = stream.getvalue().splitlines()
+    assert 20 <= len(written) < 30
+    _flood(1, "victim")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[-1]["message"] == "hub victim: refused"
+    assert sum(line.get("left_out", 0) for line in lines) == 1000 - len(written)
+
+
+def test_whom_a_line_is_about_can_be_a_field() -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream)
+    for hub in ["hostile"] * 1000 + ["victim"]:
+        log_event(LOGGER, logging.WARNING, "refused", hub=hub)
+    assert json.loads(stream.getvalue().splitlines()[-1])["hub"] == "victim"
+    assert len(stream.getvalue().splitlines()) < 30
+
+
+def test_a_line_about_ever_new_names_is_bounded_too() -> None:
+    stream = io.StringIO()
+    configure("info", "text", stream)
+    _flood(1, *(f"name-{n}" for n in range(5000)))
+    assert 200 <= len(stream.getvalue().splitlines()) < 300
+
+
+def test_the_access_log_is_complete() -> None:
+    stream = io.StringIO()
+    configure("info", "json", stream)
+    for _ in range(1000):
+        logging.getLogger("hubbub.access").info("request", extra={"fields": {"hub": "demo"}})
+    assert len(stream.getvalue().splitlines()) == 1000

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hubbub.server.telemetry.loop import LoopLag
+from hubbub.server.telemetry.process import LoopLag
 
 
 @pytest.mark.spec("ADMIN-05")

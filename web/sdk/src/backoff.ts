@@ -2,8 +2,8 @@
 
 import type { HubbubError } from "./errors.ts";
 
-// biome-ignore format: one line
-const LIMITED = new Set(["limited", "rate_limited", "quota_exceeded", "too_many_channels", "too_many_filters", "too_many_matches", "slow_consumer", "overloaded"]);
+/** Codes of a hub that asks for patience. */
+export const LIMITED = /^((rate_)?limited|quota_exceeded|too_many_\w+|slow_consumer|overloaded)$/;
 
 /** The first attempt comes at once, unless the hub said that it is too much for it. Then the wait doubles; a random part
  * keeps many clients from coming together. */
@@ -19,7 +19,7 @@ export class Backoff {
 
   /** Milliseconds until the next attempt, after a connection ended with `error`. */
   next(error: HubbubError): number {
-    if (this.#attempts === 0 && LIMITED.has(error.code)) this.#attempts = 1;
+    if (this.#attempts === 0 && LIMITED.test(error.code)) this.#attempts = 1;
     const attempt = this.#attempts++;
     const least = (error.retryAfter ?? 0) * 1000;
     if (attempt === 0) return least;

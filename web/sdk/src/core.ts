@@ -1,11 +1,12 @@
 /** The connection of a client: one socket after the other, until there is a reason to stop. */
 
-import { Backoff } from "./backoff.ts";
+import { Backoff, LIMITED } from "./backoff.ts";
 import { HubbubError, lost } from "./errors.ts";
 import { addTo, Feed, type FeedOwner, Reader, tell } from "./feed.ts";
 import { watchPage } from "./lifecycle.ts";
 import { type Answered, readReceipt, SendQueue } from "./queue.ts";
 import { keepRestore, type Saved, takeRestore } from "./restore.ts";
+import { loadStreams } from "./streams.ts";
 import { TokenKeeper } from "./token.ts";
 import type {
   Codec,
@@ -37,9 +38,11 @@ const TICK_MS = 5_000;
 const ASLEEP_MS = 15_000;
 /** How often a client without a WebSocket tries whether one gets through. */
 const UPGRADE_MS = 600_000;
+/** Of sockets without a greeting: more than there are before the hub is asked. */
+const ASKED = 100;
 const BATCH = 500;
 const FILTER = "hubbub:subscription";
-const REFUSED = new Set(["invalid_token", "not_authenticated", "authentication_timeout"]);
+const REFUSED = /^(invalid_token|not_authenticated|authentication_timeout)$/;
 
 type Listener = (event: never) => void;
 type Heard = (payload: Wire, event: string) => void;
@@ -76,6 +79,7 @@ export class Core implements FeedOwner {
   state: State = "idle";
   session: Session | undefined;
   #transport = 0;
+  /** Sockets that ended before a greeting, one after the other; from `ASKED` on those since the hub answered over HTTP. */
   #silent = 0;
   /** The last connection was not a WebSocket. */
   #proven = false;
@@ -84,6 +88,8 @@ export class Core implements FeedOwner {
   #link: Link | undefined;
   #up = false;
   #info: Wire;
+  /** The session that the connection under way will have. */
+  #coming!: Session;
   #farewell: Wire;
   #closed: HubbubError | undefined;
   #restoreKey: string | undefined;
@@ -110,7 +116,7 @@ export class Core implements FeedOwner {
     this.#transports = options.transports ?? [webSocket(), undefined];
     this.queue = new SendQueue(options.maxQueued, () => this.#nextId++);
     this.#backoff = new Backoff(options.backoff?.firstMs, options.backoff?.longestMs);
-    this.#tokens = new TokenKeeper(options, async () => this.#up && this.#renew());
+    this.#tokens = new TokenKeeper(options, async () => this.#up && this.#renew(), options.requestMs);
     this.#saved = takeRestore(options);
     this.#restoreKey = this.#saved.key;
   }
@@ -134,6 +140,13 @@ export class Core implements FeedOwner {
     if (this.#listeners.get("error")?.size) this.emit("error", error);
     else queueMicrotask(() => { throw error; }); // biome-ignore format: one line
   };
+
+  /** On the machine of a developer: what would be looked for in vain. */
+  #warn(words: string): void {
+    const { hostname } = globalThis.location ?? this.base;
+    // biome-ignore lint/suspicious/noConsole: meant to be seen
+    if (/^(localhost|127|\[::1)/.test(hostname)) console.warn(`hubbub: ${words}`);
+  }
 
   noteGap(gap: Gap): void {
     this.emit("gap", gap);
@@ -160,7 +173,7 @@ export class Core implements FeedOwner {
     this.#unwatch = watch({
       wake: () => this.#wake(),
       doubt: () => this.#up && this.#probe(),
-      leave: (forGood) => this.#leave(forGood),
+      leave: (forGood, returns) => this.#leave(forGood, returns),
     });
     this.#dial();
   }
@@ -184,6 +197,7 @@ export class Core implements FeedOwner {
   }
 
   #finish(closed: HubbubError, error?: HubbubError): void {
+    if (error) this.#warn(closed.message);
     this.#closed = closed;
     this.stop();
     this.#setState("closed", error && { error });
@@ -200,14 +214,14 @@ export class Core implements FeedOwner {
   }
 
   /** Close the socket, keeping the session for a restore. */
-  #leave(forGood: boolean): void {
+  #leave(forGood: boolean, returns?: boolean): void {
     if (forGood) keepRestore(this.options, this.#restoreKey, this.#feeds.values());
     if (!this.#link) return;
-    this.#drop(lost("the page was left"));
+    this.#drop(lost("the page was left"), returns);
     this.#setState("waiting");
   }
 
-  #drop(error: HubbubError): void {
+  #drop(error: HubbubError, returns?: boolean): void {
     clearTimeout(this.#timer);
     clearTimeout(this.#deadline);
     this.#tokens.rest();
@@ -225,21 +239,20 @@ export class Core implements FeedOwner {
       reject(error);
     }
     this.queue.stop(error);
-    link?.close();
+    link?.close(returns);
   }
 
   /** The connection is over, or never was: connect again, or give up. */
   #lose(cause: HubbubError, reconnect = true): void {
     const stable = this.#up && Date.now() - this.#connectedAt >= (this.options.backoff?.stableMs ?? 5_000);
-    const greeted = this.#info !== undefined;
+    const dialled = this.#link !== undefined;
     this.#drop(cause.code === "too_large" ? cause : lost(`the connection was lost: ${cause.message}`, cause));
     if (this.#closed || this.state === "idle") return;
-    // A socket that never greeted may be one that a proxy refuses. Streams have one attempt, unless they are known to work.
-    if (!greeted && !(this.#transport && this.#proven) && ++this.#silent >= (this.#transport ? 1 : 3)) {
-      this.#silent = 0;
-      this.#transport = (this.#transport + 1) % this.#transports.length;
+    if (dialled && !this.#info) {
+      if (!this.#transport) this.#silent++;
+      else if (!this.#proven) this.#change(); // streams have one attempt, unless they are known to work
     }
-    if (REFUSED.has(cause.code) && this.#tokens.renewable && !this.#refusedOnce) {
+    if (dialled && REFUSED.test(cause.code) && this.#tokens.renewable && !this.#refusedOnce) {
       this.#refusedOnce = true;
       this.#tokens.refuse();
       this.#restoreKey = undefined;
@@ -254,6 +267,22 @@ export class Core implements FeedOwner {
     this.#timer = setTimeout(() => this.#dial(), retryInMs);
   }
 
+  /** The next transport has its turn. */
+  #change(): void {
+    this.#transport = (this.#transport + 1) % this.#transports.length;
+    this.#silent = 0;
+  }
+
+  /** Whether the hub answers over HTTP, and would take a WebSocket. Rejects with what it has against this client. */
+  async #answersHttp(): Promise<boolean> {
+    const url = new URL(`v1/hubs/${encodeURIComponent(this.options.hub)}/socket`, this.base);
+    const answer = fetch(url, { signal: AbortSignal.timeout(PROBE_MS) }).then((response) => response.json());
+    const error: Wire = (await answer.catch(() => {}))?.error;
+    const { code } = error ?? {};
+    if (code === "origin_refused" || LIMITED.test(code)) throw toError(error);
+    return code === "upgrade_required";
+  }
+
   async #dial(): Promise<void> {
     clearTimeout(this.#timer);
     const generation = ++this.#generation;
@@ -261,27 +290,28 @@ export class Core implements FeedOwner {
     this.#info = this.#farewell = undefined;
     this.#dialledAt = Date.now();
     this.#setState("connecting");
+    let code = "not_authenticated";
+    let words = "there is no token";
     try {
       await this.#tokens.prepare(!this.#restoreKey); // before dialling: a token may take longer than a greeting
-    } catch (error) {
-      if (here())
-        this.#lose(
-          new HubbubError("not_authenticated", `there is no token: ${(error as Error)?.message}`, {
-            cause: error,
-          }),
-        );
-      return;
-    }
-    if (!here()) return;
-    this.#dialledAt = Date.now();
-    this.#deadline = setTimeout(() => {
-      this.#lose(
-        new HubbubError("request_timeout", `the hub at ${this.base.host} did not answer`, { retry: true }),
-      );
-    }, CONNECT_MS);
-    try {
+      if (!here()) return;
+      code = "unreachable";
+      words = `no hub answers at ${this.base.host}`;
+      // A proxy may refuse WebSockets. Where the hub cannot be reached at all, a stream is of no use.
+      if (!this.#transport && this.#silent > 1) {
+        const answers = await this.#answersHttp();
+        if (!here()) return;
+        if (answers && this.#silent > ASKED) {
+          this.#change();
+          this.emit("state", { state: this.state, transport: this.transport });
+        } else this.#silent = answers ? ASKED : 2;
+      }
+      this.#dialledAt = Date.now();
+      this.#deadline = setTimeout(() => {
+        this.#lose(new HubbubError("request_timeout", words, { retry: true }));
+      }, CONNECT_MS);
       const used = this.#transport;
-      const transport = this.#transports[used] ?? (await import("./sse.ts")).serverSentEvents();
+      const transport = this.#transports[used] ?? (await loadStreams());
       this.#transports[used] = transport;
       if (!here()) return;
       this.#link = this.#open(transport, {
@@ -289,28 +319,30 @@ export class Core implements FeedOwner {
         ended: (code, reason) => here() && this.#ended(code, reason),
       });
     } catch (error) {
-      const words = `cannot connect to ${this.base.host}: ${(error as Error).message}`;
-      const reconnect = this.#transport > 0; // a WebSocket that cannot be made will never be
-      if (here()) this.#lose(new HubbubError("unreachable", words, { retry: true, cause: error }), reconnect);
+      if (!here()) return;
+      const message = (error as Error)?.message;
+      this.#warn(message);
+      if (error instanceof HubbubError) this.#lose(error);
+      else {
+        const reconnect = this.#transport > 0 || code !== "unreachable"; // a WebSocket that cannot be made will never be
+        this.#lose(new HubbubError(code, `${words}: ${message}`, { retry: true, cause: error }), reconnect);
+      }
     }
   }
 
   #ended(code: number, reason: string): void {
     const said = this.#farewell;
     if (said) {
-      const { retryAfter } = said;
-      this.#lose(
-        new HubbubError(said.code, said.reason, { retry: said.reconnect, retryAfter }),
-        said.reconnect,
-      );
+      const { reason: message, reconnect: retry } = said;
+      this.#lose(toError({ ...said, message, retry }), retry);
       return;
     }
     const [, name, words] = /^(\w+): (.*)$/s.exec(reason) ?? [];
     if (code >= 4400 && name)
-      this.#lose(new HubbubError(name, words!), code >= 4429 || code === 4406 || code === 4408);
+      this.#lose(new HubbubError(name, words!), code > 4428 || code === 4406 || code === 4408);
     else if (code === 1009)
-      this.#lose(new HubbubError("too_large", "a message was larger than the hub takes"));
-    else if (this.#info) this.#lose(lost(reason || `the connection ended (${code})`));
+      this.#lose(new HubbubError("too_large", "a message is larger than the hub takes"));
+    else if (this.#info) this.#lose(lost(reason || `the connection ended: ${code}`));
     else
       this.#lose(
         new HubbubError("unreachable", reason || `no hub answers at ${this.base.host}`, { retry: true }),
@@ -342,7 +374,7 @@ export class Core implements FeedOwner {
         if (this.#waiting.size || this.queue.busy) this.#triedAt = 0;
         else {
           this.#transport = 0;
-          this.#drop(lost("a WebSocket takes over"));
+          this.#drop(lost("a WebSocket is open"));
           this.#dial();
         }
       },
@@ -357,9 +389,11 @@ export class Core implements FeedOwner {
   }
 
   #wake(): void {
+    this.#backoff.reset(); // what failed before says nothing of now
+    this.#silent = 0;
     if (this.state === "waiting") this.#dial();
     else if (this.state === "connecting" && Date.now() - this.#dialledAt > 1_000) {
-      this.#drop(lost("dialling was given up"));
+      this.#drop(lost("dialling anew"));
       this.#dial();
     } else if (this.#up) this.#probe();
   }
@@ -384,14 +418,16 @@ export class Core implements FeedOwner {
   async #establish(info: Wire): Promise<void> {
     const generation = this.#generation;
     for (const feed of this.#feeds.values()) feed.tracker.recovering = true;
+    const { hubID: hub, authenticated = false, userID: userId } = info;
     const session: Session = {
-      id: info.sessionID, hub: info.hubID, authenticated: info.authenticated ?? false, userId: info.userID, restored: false,
-      expiresAt: endOf(info), extra: {},
+      id: "", hub, authenticated, userId, restored: false, expiresAt: endOf(info), extra: {},
     }; // biome-ignore format: dense
+    this.#coming = session;
     try {
-      if (this.#restoreKey !== undefined) await this.#restore(this.#restoreKey, session);
+      if (this.#restoreKey !== undefined) await this.#restore(this.#restoreKey);
       if (!session.authenticated && this.#tokens.given) await this.#authenticate(session);
-      await this.#subscribe([...this.#feeds.values()].filter((feed) => !feed.requested));
+      if (generation === this.#generation) this.#introduce(); // before a subscription is ready
+      await this.#subscribe();
     } catch (error) {
       if (generation === this.#generation) this.#failed(error as HubbubError);
       return;
@@ -403,10 +439,7 @@ export class Core implements FeedOwner {
     this.#silent = this.#triedAt = 0;
     this.#proven = this.#transport > 0;
     this.#refusedOnce = false;
-    const { sessionID, maxMessageBytes, maxChannels, messagesPerSecond } = this.#info;
-    if (!session.restored) session.id = sessionID;
-    this.session = Object.assign(session, { maxMessageBytes, maxChannels, messagesPerSecond });
-    this.queue.start(this.#link!, maxMessageBytes ?? 0);
+    this.queue.start(this.#link!, session.maxMessageBytes ?? 0);
     this.#setState("connected");
     this.emit("connected", session);
     for (const resolve of this.#settled.splice(0)) resolve();
@@ -446,7 +479,7 @@ export class Core implements FeedOwner {
   }
 
   /** Where it fails, the session stays as it is. */
-  async #restore(restoreKey: string, session: Session): Promise<void> {
+  async #restore(restoreKey: string): Promise<void> {
     const followed = [...this.#feeds.values()].filter((feed) => !feed.matches);
     const positions = followed.map((feed) => feed.tracker.position()).filter(Boolean);
     if (positions.length > BATCH || positions.length < followed.filter((feed) => feed.tracker.began).length)
@@ -462,10 +495,6 @@ export class Core implements FeedOwner {
       return;
     }
     this.#link?.send([["Ping", {}]], 0); // from here on the old key is worthless
-    session.id = answer.sessionID;
-    session.restored = true;
-    this.#identify(session, answer);
-    session.authenticated = !!session.userId; // else the token ended, and the hub keeps the session of an anonymous client
     const present = new Set<string>([
       ...(answer.channels ?? []).map((each: Wire) => each.channel),
       ...(answer.patterns ?? []).map((each: Wire) => each.pattern),
@@ -480,6 +509,24 @@ export class Core implements FeedOwner {
     if (unwanted.length) await this.#request("Unsubscribe", { channels: unwanted });
   }
 
+  /** The session is the one of the connection before. */
+  #goOn(answer: Wire): void {
+    const session = this.#coming;
+    session.id = answer.sessionID;
+    session.restored = true;
+    this.#identify(session, answer);
+    session.authenticated = !!session.userId; // else the token ended, and the hub keeps the session of an anonymous client
+    this.#introduce();
+  }
+
+  /** Show the application the session that is being established. */
+  #introduce(): void {
+    const { sessionID: id, maxMessageBytes, maxChannels, messagesPerSecond } = this.#info;
+    const session = this.#coming;
+    this.session = Object.assign(session, { maxMessageBytes, maxChannels, messagesPerSecond });
+    if (!session.restored) session.id = id;
+  }
+
   // -- subscriptions
 
   subscribe<T extends Data>(
@@ -491,10 +538,7 @@ export class Core implements FeedOwner {
     let feed = this.#feeds.get(name);
     if (feed && !feed.byPattern && JSON.stringify(feed.filter) !== JSON.stringify(options.filter)) {
       if (feed.subscriptions.size)
-        throw new HubbubError(
-          "conflict",
-          `'${name}' is subscribed to with another filter; a client has one for a channel`,
-        );
+        throw new HubbubError("conflict", `a client has one filter for '${name}', and uses another`);
       clearTimeout(feed.linger);
       this.#unsubscribe(feed);
       feed = undefined;
@@ -556,13 +600,15 @@ export class Core implements FeedOwner {
     if (!this.#up) return;
     const generation = this.#generation;
     try {
-      await this.#subscribe([...this.#feeds.values()].filter((feed) => !feed.requested));
+      await this.#subscribe();
     } catch (error) {
       if (generation === this.#generation) this.#failed(error as HubbubError);
     }
   }
 
-  async #subscribe(feeds: Feed[]): Promise<void> {
+  /** To all channels that were not asked for on this connection. */
+  async #subscribe(): Promise<void> {
+    const feeds = [...this.#feeds.values()].filter((feed) => !feed.requested);
     for (const feed of feeds) feed.requested = true;
     for (const { name, filter } of feeds) {
       if (filter)
@@ -602,11 +648,15 @@ export class Core implements FeedOwner {
       const feed = this.#feeds.get(channel);
       if (!feed) continue;
       const error = said instanceof HubbubError ? said : toError(said);
-      if (error.retry && feed.tracker.began) throw error;
+      const { began } = feed.tracker;
+      if (error.retry && began) throw error;
       this.#feeds.delete(channel);
       this.#patterns.delete(feed);
       this.#match();
-      if (feed.tracker.began) this.emit("accessLost", { channel, error });
+      error.details.channel = channel;
+      this.#warn(`'${channel}' is refused: ${error.message}`);
+      if (began) this.emit("accessLost", { channel, error });
+      else this.emit("error", error);
       feed.finish(error);
     }
   }
@@ -652,7 +702,7 @@ export class Core implements FeedOwner {
     const reqID = this.#nextId++;
     return new Promise((resolve, reject) => {
       if (!this.#link) {
-        reject(lost("there is no connection"));
+        reject(lost("there is no connection to the hub"));
         return;
       }
       const timer = setTimeout(() => {
@@ -665,6 +715,11 @@ export class Core implements FeedOwner {
       if (this.#link.send([[event, { reqID, ...payload }]], this.#info?.maxMessageBytes ?? 0)) return;
       this.#answer(reqID, { error: { code: "too_large", message: `${event} is larger than the hub takes` } });
     });
+  }
+
+  /** What nobody answers. False: there is no connection, or it is larger than the hub takes. */
+  say(event: string, payload: Wire): boolean {
+    return !!this.#link?.send([[event, payload]], this.#info?.maxMessageBytes ?? 0);
   }
 
   put(item: Wire, answered?: Answered): void {
@@ -716,7 +771,8 @@ export class Core implements FeedOwner {
         this.#info = payload;
         this.#tokens.expires(endOf(payload));
         if (first) void this.#establish(payload);
-        else if (this.#up && this.session) this.session = { ...this.session, id: payload.sessionID };
+        else if (this.#up) this.session = { ...this.session!, id: payload.sessionID };
+        else this.#introduce();
         return;
       }
       case "SessionRestore":
@@ -735,6 +791,7 @@ export class Core implements FeedOwner {
       }
       case "Subscribe":
       case "SessionRestored":
+        if (event !== "Subscribe") this.#goOn(payload);
         this.#confirm(payload);
         if (event === "Subscribe" && reqID) this.#refuse(payload.failures);
         break;

@@ -173,7 +173,7 @@ class Copy<T> implements LiveDocument<T> {
   }
 
   async close(): Promise<void> {
-    const words = "the document was closed before the hub confirmed the edit";
+    const words = "the document was closed before the hub confirmed it";
     await this.#end(new HubbubError("client_closed", words));
   }
 
@@ -224,6 +224,9 @@ class Copy<T> implements LiveDocument<T> {
         break;
       case "wait":
         this.#later((effect.seconds ?? 1) * 1000, () => this.#replica.resend());
+        break;
+      case "backoff": // as long as a change takes, doubled with each conflict
+        this.#later(Math.random() * 5 * 2 ** Math.min(effect.tries, 9), () => this.#replica.resend());
         break;
       case "confirmed":
         this.#settling.get(effect.id)?.resolve(effect.version);

@@ -7,7 +7,7 @@ export interface ErrorDetails {
   retryAfter?: number;
   cause?: unknown;
   /** What else the hub said, such as `opIndex` and `reason` of a refused document change. */
-  details?: Record<string, unknown>;
+  details?: Record<string, unknown> | undefined;
 }
 
 /** Codes that only a client can meet; all others come from the hub. */
@@ -35,7 +35,7 @@ export class HubbubError extends Error {
   readonly details: Record<string, unknown>;
 
   constructor(code: ClientCode | (string & {}), message: string, more: ErrorDetails = {}) {
-    super(message, more.cause === undefined ? undefined : { cause: more.cause });
+    super(message, more);
     this.code = code;
     this.retry = more.retry ?? false;
     this.retryAfter = more.retryAfter || undefined;

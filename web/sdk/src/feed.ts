@@ -110,8 +110,7 @@ export class Feed {
   confirmPattern(confirmed: Wire): void {
     this.newest ??= Date.now();
     this.tracker.began = true;
-    if (!confirmed.recovered)
-      this.note({ channel: this.name, reason: "channels may have come and gone meanwhile" });
+    if (!confirmed.recovered) this.note({ channel: this.name, reason: "channels may have come and gone" });
     for (const each of this.subscriptions) each.confirm("");
   }
 
@@ -351,7 +350,7 @@ export class Reader<T> implements Subscription<T> {
     this.#ended = true;
     this.#error = error;
     this.#refused(
-      error ?? new HubbubError("client_closed", "the subscription was ended before the hub confirmed it"),
+      error ?? new HubbubError("client_closed", "the subscription was closed before the hub confirmed it"),
     );
     this.#wake?.();
   }

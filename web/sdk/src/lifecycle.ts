@@ -11,11 +11,11 @@ export function watchPage(hidden: Options["hidden"], life: Lifecycle): Unlisten 
     if (page?.visibilityState !== "hidden") life.wake();
     else if (typeof hidden === "object") timer = setTimeout(() => life.leave(false), hidden.leaveAfterMs);
   };
-  const heard: [EventTarget | undefined, string, () => void][] = [
+  const heard: [EventTarget | undefined, string, (event: Event) => void][] = [
     [globalThis, "online", life.wake],
     [globalThis, "pageshow", life.wake],
     [globalThis, "offline", life.doubt],
-    [globalThis, "pagehide", () => life.leave(true)],
+    [globalThis, "pagehide", (event) => life.leave(true, (event as PageTransitionEvent).persisted)],
     [page, "visibilitychange", visibility],
   ];
   for (const [target, type, f] of heard) target?.addEventListener(type, f);

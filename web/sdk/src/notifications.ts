@@ -19,6 +19,10 @@ export interface Notification<T = Json> {
 }
 
 export interface Notifications {
+  /** Its name, with the prefix. */
+  readonly channel: string;
+  /** The hub tells this client what is new. Rejects where it refuses to. */
+  readonly ready: Promise<unknown>;
   /** How many are unread; 0 until the hub has said it. */
   readonly unread: number;
   /** The newest first. */
@@ -35,10 +39,11 @@ const calls: typeof CALLS = {
   MarkNotificationAsRead: ({ channel, ...body }) => ["POST", ["channels", channel, "notifications", "read"], {}, body],
 }; // biome-ignore format: a table
 
+/** A user's inbox, by user id; or a notification channel, by its name with the prefix. */
 export function notifications(client: Client, name: string): Notifications {
   const core = client[CORE];
   Object.assign(CALLS, calls);
-  const channel = name.startsWith("notification:") ? name : `notification:${name}`;
+  const channel = name.startsWith("notification:") ? name : `notification:u:${name}`;
   const listeners = new Map<string, Set<(notification: never) => void>>();
   let unread = 0;
   let seen = 0;
@@ -61,6 +66,8 @@ export function notifications(client: Client, name: string): Notifications {
   const subscription = core.subscribe(channel, () => {}, {});
 
   return {
+    channel,
+    ready: subscription.ready,
     get unread() {
       return unread;
     },

@@ -17,7 +17,6 @@ interface Field {
 interface Message {
   fields: Field[];
   byNumber: Field[];
-  repeated: string[];
 }
 
 interface EventRow {
@@ -27,7 +26,6 @@ interface EventRow {
   told: Message;
 }
 
-const SHORT = "the frame is cut";
 const utf8 = /* @__PURE__ */ new TextEncoder();
 const text = /* @__PURE__ */ new TextDecoder("utf-8", { fatal: true });
 
@@ -39,9 +37,9 @@ export function protobuf(): Codec {
     const [name, number, asked, told] = line.split(" ") as [string, string, string, string];
     const row = {
       name,
-      number: Number(number),
-      asked: messages[Number(asked)]!,
-      told: messages[Number(told)]!,
+      number: +number,
+      asked: messages[+asked]!,
+      told: messages[+told]!,
     };
     byName.set(name, row);
     byNumber[row.number] = row;
@@ -89,19 +87,19 @@ function readMessage(line: string): Message {
     const [, name, kind, message, optional, many, step] = /^(\w+) ?(?:(\w)|<(\d+)>)?(\??)(\*?)(\d*)$/.exec(
       each,
     )!;
-    at += Number(step || 1);
+    at += +(step || 1);
     const field = {
       name: name!,
       kind: kind ?? (message ? "m" : "s"),
-      message: Number(message),
+      message: +message!,
       number: at,
       optional: !!optional,
-      repeated: many === "*",
+      repeated: !!many,
     };
     byNumber[at] = field;
     return field;
   });
-  return { fields, byNumber, repeated: fields.filter((field) => field.repeated).map((field) => field.name) };
+  return { fields, byNumber };
 }
 
 class Writer {
@@ -146,7 +144,7 @@ class Writer {
       case "b":
       case "i":
         this.tag(number, 0);
-        this.varint(Number(value));
+        this.varint(+value);
         break;
       case "d":
         this.double(number, value);
@@ -154,8 +152,7 @@ class Writer {
       case "j":
         this.bytes(number, utf8.encode(JSON.stringify(value)));
         break;
-      case "p":
-      case "c": {
+      case "p": {
         const bytes = payloadBytes(value);
         if (bytes.length) this.bytes(number, bytes);
         break;
@@ -171,7 +168,7 @@ class Writer {
   /** A value of a document. */
   #value(value: Json): void {
     if (value === null) this.tag(2, 0, 1);
-    else if (typeof value === "boolean") this.tag(3, 0, Number(value));
+    else if (typeof value === "boolean") this.tag(3, 0, +value);
     else if (typeof value === "string") this.bytes(6, utf8.encode(value));
     else if (typeof value === "number") {
       if (Number.isSafeInteger(value)) this.tag(4, 0, value);
@@ -235,7 +232,7 @@ class Writer {
 
   #room(size: number): void {
     if (this.#at + size <= this.#bytes.length) return;
-    const larger = new Uint8Array(Math.max(this.#bytes.length * 2, this.#at + size));
+    const larger = new Uint8Array(this.#bytes.length * 2 + size);
     larger.set(this.#bytes);
     this.#bytes = larger;
   }
@@ -244,11 +241,9 @@ class Writer {
 function payloadBytes(payload: Wire): Uint8Array {
   if (payload.json !== undefined) return utf8.encode(JSON.stringify(payload.json));
   if (payload.text !== undefined) return utf8.encode(payload.text);
-  return payload.base64 instanceof Bytes
-    ? payload.base64.bytes
-    : typeof payload.base64 === "string"
-      ? fromBase64(payload.base64)
-      : payload.base64;
+  const { base64 } = payload;
+  if (base64 instanceof Bytes) return base64.bytes;
+  return typeof base64 === "string" ? fromBase64(base64) : base64;
 }
 
 function contentType({ contentType: given, payload }: Wire): string | undefined {
@@ -269,9 +264,8 @@ class Reader {
     this.#messages = messages;
   }
 
-  message({ byNumber, repeated }: Message, end: number, into: Wire = {}): Wire {
-    if (end > this.#bytes.length) throw new RangeError(SHORT);
-    for (const name of repeated) into[name] ??= [];
+  message({ fields, byNumber }: Message, end: number, into: Wire = {}): Wire {
+    for (const { name, repeated } of fields) if (repeated) into[name] ??= [];
     while (this.at < end) {
       const tag = this.varint();
       const field = byNumber[tag >>> 3];
@@ -301,7 +295,6 @@ class Reader {
       case "j":
         return JSON.parse(this.#text());
       case "p":
-      case "c":
         return this.#slice();
       case "v":
         return this.#document(this.varint() + this.at);
@@ -351,15 +344,14 @@ class Reader {
   }
 
   #byte(): number {
-    if (this.at >= this.#bytes.length) throw new RangeError(SHORT);
-    return this.#bytes[this.at++]!;
+    return this.#view.getUint8(this.at++); // throws where the frame is cut
   }
 
   #slice(): Uint8Array {
     const length = this.varint();
     const start = this.at;
     this.at += length;
-    if (this.at > this.#bytes.length) throw new RangeError(SHORT);
+    if (this.at > this.#bytes.length) throw new RangeError("the frame is cut");
     return this.#bytes.subarray(start, this.at);
   }
 

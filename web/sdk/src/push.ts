@@ -5,7 +5,8 @@ import { type Client, CORE } from "./client.ts";
 import type { Wire } from "./types.ts";
 
 export interface PushRegistration {
-  /** Ask the user, subscribe with the browser's push service, and tell the hub. Again when the page is opened another day. */
+  /** Ask the user, subscribe with the browser's push service, and tell the hub. Again when the page is opened another day. A
+   * subscription that the worker has with another key, such as the hub's key before its rotation, is replaced. */
   register(worker: ServiceWorkerRegistration): Promise<void>;
   unregister(worker: ServiceWorkerRegistration): Promise<void>;
   /** Have the pushes of a channel reach this user, also without a subscription. */
@@ -20,10 +21,15 @@ export function pushRegistration(client: Client): PushRegistration {
   const follows = (method: string) => async (channel: string) =>
     void (await ask(method, ["push-subscriptions", channel]));
   return {
-    async register(worker) {
+    async register({ pushManager }) {
       const { key, id } = await (await ask("GET", ["push", "key"])).json();
-      const options = { userVisibleOnly: true, applicationServerKey: key };
-      const subscription = await worker.pushManager.subscribe(options);
+      const subscribe = () => pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+      const subscription = await subscribe().catch(async (error) => {
+        const before = await pushManager.getSubscription();
+        if (error.name !== "InvalidStateError" || !before) throw error;
+        await before.unsubscribe(); // the push service tells the hub that it is gone
+        return subscribe();
+      });
       await ask("PUT", ["push-tokens"], {
         platform: "webpush",
         token: subscription.toJSON(),

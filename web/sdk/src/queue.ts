@@ -47,7 +47,7 @@ export class SendQueue {
   put(item: Wire, answered: Answered | undefined): void {
     const size = this.#link ? 0 : JSON.stringify(item).length;
     if (this.#queue.length >= this.#limit.messages || this.#bytes + size > this.#limit.bytes) {
-      const words = `${this.#queue.length} messages wait to be sent; publish to '${item.channel}' again later`;
+      const words = `${this.#queue.length} messages wait; publish to '${item.channel}' again later`;
       throw new HubbubError("queue_full", words, { retry: true });
     }
     this.#queue.push({ item, answered, size });
@@ -139,7 +139,7 @@ export class SendQueue {
       this.#transmit(items.slice(half));
       return;
     }
-    const words = `the publish to '${items[0]!.item.channel}' is larger than the ${this.#maxBytes} bytes that the hub takes`;
+    const words = `the publish to '${items[0]!.item.channel}' is larger than the hub takes: ${this.#maxBytes} bytes`;
     const error = new HubbubError("too_large", words);
     this.acknowledge({ reqID: items[0]!.item.reqID, error });
   }

@@ -51,7 +51,8 @@ export type Effect =
   | { effect: "confirmed"; id: string; epoch: string; version: number }
   | { effect: "rejected"; id: string; ops: Operation[]; error: unknown }
   | { effect: "forget"; id: string; producer: string; sequence: number }
-  | { effect: "wait"; id: string; seconds: number | null };
+  | { effect: "wait"; id: string; seconds: number | null }
+  | { effect: "backoff"; id: string; tries: number };
 
 interface Pending {
   saved: Change;
@@ -81,6 +82,7 @@ export class Replica {
   #connected = false;
   #current = false;
   #fetching = false;
+  #backingOff = false;
   #held: Fetched | undefined;
   #buffered = new Map<string, Update>();
   #stale = false;
@@ -169,15 +171,17 @@ export class Replica {
   }
 
   lost(): void {
-    this.#connected = this.#current = this.#fetching = false;
+    this.#connected = this.#current = this.#fetching = this.#backingOff = false;
     this.#held = undefined;
     this.#buffered.clear();
   }
 
-  /** Send the change in flight again, as it was. */
+  /** Send the change in flight again, as it was; after a `backoff`, the next change. */
   resend(): void {
     const change = this.#flying();
     if (this.#connected && change) this.#effects.push({ effect: "send", change: change.saved });
+    this.#backingOff = false;
+    this.#pump();
   }
 
   /** Something may be missing. */
@@ -252,6 +256,10 @@ export class Replica {
     change.tries++;
     const lostFunction = change.saved.function && !change.run;
     if (lostFunction || (change.run && change.tries >= MAX_TRIES)) this.#reject(change, error);
+    else if (change.tries > 1) {
+      this.#backingOff = true;
+      this.#effects.push({ effect: "backoff", id: change.saved.id, tries: change.tries });
+    }
     const { epoch, version } = error.details;
     if (epoch !== this.epoch || typeof version !== "number" || version > this.version) this.catchUp();
   }
@@ -310,17 +318,27 @@ export class Replica {
 
   /** Nothing here comes from a written document: no epoch is lost when another one begins. */
   #unwritten(): boolean {
-    return this.version === 0 && !this.#pending.some((change) => change.saved.base);
+    const madeForOne = this.#pending.some((change) => change.saved.base);
+    return this.version === 0 && !madeForOne && this.#writtenIn() === undefined;
+  }
+
+  /** The epoch in which the hub took the first pending change, whose update is not here yet: the later ones were made for a
+   * document of that epoch. */
+  #writtenIn(): string | undefined {
+    const answered = this.#pending[0]?.answered;
+    return answered?.version ? answered.epoch : undefined;
   }
 
   #takeDocument(found: Fetched): void {
     if (this.known && found.epoch === this.epoch && found.version <= this.version) return;
     const before = this.confirmed;
     this.confirmed = found.document!;
+    const writtenIn = this.#writtenIn();
     for (const change of [...this.#pending]) {
       const { base, epoch, lists = [] } = change.saved;
       if (change.answered) continue;
-      if (base && epoch !== found.epoch) this.#reject(change, anew(found));
+      const madeFor = writtenIn ?? (base ? epoch : found.epoch);
+      if (madeFor !== found.epoch) this.#reject(change, anew(found));
       else if (change.saved.function || this.#behind(change) || !same(before, this.confirmed, lists))
         disturb(change, found.version, undefined);
     }
@@ -357,8 +375,9 @@ export class Replica {
   /** The hub's document has it. */
   #settle(change: Pending): void {
     this.#remove(change);
-    if (!inFlight(change)) return;
-    this.#sequence = change.saved.sequence!;
+    if (change.answered) return;
+    if (sent(change)) this.#sequence = change.saved.sequence!;
+    else this.#producer = ""; // it had been sent with a sequence that is used up
     this.#effects.push({
       effect: "confirmed",
       id: change.saved.id,
@@ -458,7 +477,7 @@ export class Replica {
 
   #pump(): void {
     const [change] = this.#pending;
-    if (!this.#connected || !this.#current || this.#fetching || !change) return;
+    if (!this.#connected || !this.#current || this.#fetching || this.#backingOff || !change) return;
     if (sent(change) || this.#behind(change)) return;
     if (!this.#producer) {
       this.#producer = this.#newProducer();
@@ -496,12 +515,11 @@ function same(one: Json, other: Json, paths: Path[]): boolean {
 
 function conflict(): HubbubError {
   const words =
-    "a list was changed by somebody else since, and the change goes through its positions; look at the document and make the change again";
+    "somebody else changed a list that the change goes through; look at the document and make the change again";
   return new HubbubError("version_mismatch", words);
 }
 
 function anew({ epoch, version }: Fetched): HubbubError {
-  const words =
-    "the document began anew since the change was made: it was deleted, or restored from an older backup";
+  const words = "the document began anew since: it was deleted, or restored from an older backup";
   return new HubbubError("version_mismatch", words, { details: { epoch, version } });
 }

@@ -13,7 +13,7 @@ export type ToTab = { envelopes: Envelope[] } | { ended: string };
 export type Post = (message: ToTab) => void;
 
 // biome-ignore format: one line
-const FORWARDED = ["Presence", "Join", "Leave", "Occupancy", "DocumentUpdated", "DocumentInfo", "NotificationNew", "NotificationRead", "NotificationInfo"];
+const FORWARDED = ["Presence", "Join", "Leave", "Occupancy", "DocumentUpdated", "DocumentInfo", "NotificationNew", "NotificationRead", "NotificationInfo", "HCommand"];
 
 export class Host {
   #client: Client | undefined;
@@ -92,8 +92,9 @@ export class Tab {
     this.post = post;
   }
 
-  has(channel: string): boolean {
-    return this.#subscriptions.has(channel);
+  /** Commands have no channel: they are for every tab. */
+  has(channel: string | undefined): boolean {
+    return !channel || this.#subscriptions.has(channel);
   }
 
   tell(event: string, payload: Wire): void {
@@ -119,6 +120,7 @@ export class Tab {
     const { reqID, ...asked } = payload;
     if (event === "Ping") this.tell("Pong", {});
     else if (event === "Publish") for (const item of payload.publishes) this.#put(item);
+    else if (event === "HResult") this.#core.say(event, payload);
     else if (reqID)
       this.#answer(event, asked).then(
         ({ begin, ...answer }) => {

@@ -49,14 +49,13 @@ class SharedLink implements Link {
 
   send(envelopes: Parameters<Codec["encode"]>[0], maxBytes: number): boolean {
     const frame = jsonCodec.encode(envelopes) as string;
-    if (maxBytes && frame.length * 3 > maxBytes && new TextEncoder().encode(frame).length > maxBytes)
-      return false;
+    if (maxBytes && new TextEncoder().encode(frame).length > maxBytes) return false;
     this.#say?.({ frame });
     return true;
   }
 
   close(): void {
-    this.#finish("the client closed the connection");
+    this.#finish("the client left");
   }
 
   #finish(reason: string): void {

@@ -213,18 +213,20 @@ export function serverSentEvents(): Transport {
               else if (event === "UnsetFilter") filters.delete(channel);
               for (const each of named) channels.delete(each);
               if (event === "Unsubscribe") void open();
-              const code = event === "SessionRestore" ? "restore_failed" : "not_supported";
               const message = `${event} needs a WebSocket, and none gets through`;
-              const error = known ? undefined : { code, message };
-              queueMicrotask(() => tell(event, { reqID, error }));
+              queueMicrotask(() =>
+                known
+                  ? tell(event, { reqID })
+                  : tell("Error", { reqID, error: { code: "not_supported", message } }),
+              );
             }
           }
           return true;
         },
         get buffered() {
-          return publishes ? Number.POSITIVE_INFINITY : 0;
+          return publishes ? Infinity : 0;
         },
-        close: end,
+        close: () => end(),
       };
     },
   };

@@ -1,5 +1,6 @@
 /** Who the client says it is: tokens that are renewed before they end, one call at a time. */
 
+import { HubbubError } from "./errors.ts";
 import type { Proof, TokenReason, Wire } from "./types.ts";
 import { toPayload } from "./wire.ts";
 
@@ -9,6 +10,7 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export class TokenKeeper {
   #proof: Proof;
   readonly #renew: () => Promise<unknown>;
+  readonly #longestMs: number;
   #token: string | undefined;
   #why: TokenReason = "start";
   #asking: Promise<string> | undefined;
@@ -16,9 +18,10 @@ export class TokenKeeper {
   #renewAt: number | undefined;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(proof: Proof, renew: () => Promise<unknown>) {
+  constructor(proof: Proof, renew: () => Promise<unknown>, longestMs = 10_000) {
     this.#proof = proof;
     this.#renew = renew;
+    this.#longestMs = longestMs;
   }
 
   get given(): boolean {
@@ -61,7 +64,7 @@ export class TokenKeeper {
     const { token } = this.#proof;
     if (typeof token !== "function") return token;
     if (this.#token !== undefined) return this.#token;
-    this.#asking ??= Promise.resolve(token(this.#why)).finally(() => {
+    this.#asking ??= this.#await(token(this.#why), "token").finally(() => {
       this.#asking = undefined;
     });
     this.#token = await this.#asking;
@@ -75,7 +78,23 @@ export class TokenKeeper {
     const token = await this.current();
     if (token !== undefined) return { token };
     const { credentials } = this.#proof;
-    return { credentials: toPayload(typeof credentials === "function" ? await credentials() : credentials) };
+    return {
+      credentials: toPayload(
+        typeof credentials === "function" ? await this.#await(credentials(), "credentials") : credentials,
+      ),
+    };
+  }
+
+  /** What a function of the application answers. Rejects with `request_timeout`. */
+  #await<T>(answer: T | PromiseLike<T>, name: string): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const words = `\`${name}\` did not answer in ${this.#longestMs} ms`;
+      const late = () => reject(new HubbubError("request_timeout", words, { retry: true }));
+      const timer = setTimeout(late, this.#longestMs);
+      Promise.resolve(answer)
+        .then(resolve, reject)
+        .finally(() => clearTimeout(timer));
+    });
   }
 
   /** When what was given ends: at four fifths of that time another one is asked for. */

@@ -190,8 +190,10 @@ class Producer {
         this.#sequence = sequence;
         return receipt;
       } catch (error) {
-        // Refused: the number is free again. In doubt: the same number, so that it counts once.
-        if ((error as HubbubError).code !== "connection_lost") throw error;
+        // In doubt: the same number, so that it counts once.
+        if ((error as HubbubError).code === "connection_lost") continue;
+        this.#fence = undefined; // the hub says whether the number was used up
+        throw error;
       }
     }
   }

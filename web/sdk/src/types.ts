@@ -41,7 +41,9 @@ export interface Events {
   state: { state: State; transport: string; error?: HubbubError; retryInMs?: number };
   connected: Session;
   gap: Gap;
+  /** A subscription ends because the hub takes away the access that it had. */
   accessLost: { channel: string; error: HubbubError };
+  /** What a function of the application threw; a `HubbubError` where the hub refuses a subscription (`details.channel`). */
   error: unknown;
 }
 
@@ -63,7 +65,7 @@ export interface Options extends Proof {
   /** Tells the client about its surroundings, where they are no page. */
   lifecycle?: (life: Lifecycle) => Unlisten;
   backoff?: { firstMs?: number; longestMs?: number; stableMs?: number };
-  /** How long an answer may take. */
+  /** How long an answer may take: the hub's, and that of the functions for tokens and credentials. */
   requestMs?: number;
   /** What waits for a connection. */
   maxQueued?: { messages: number; bytes: number };
@@ -75,8 +77,9 @@ export interface Lifecycle {
   wake(): void;
   /** The connection may be gone. */
   doubt(): void;
-  /** The page is hidden for long (`false`), or goes away (`true`). */
-  leave(forGood: boolean): void;
+  /** The page is hidden for long (`false`), or goes away (`true`). `returns`: it may come back as it is, as from the back/forward
+   * cache; the hub shows its session as present meanwhile, for half a minute. */
+  leave(forGood: boolean, returns?: boolean): void;
 }
 
 /** One event of the protocol: its name, and its payload as JSON has it. */
@@ -98,7 +101,8 @@ export interface Link {
   send(envelopes: Envelope[], maxBytes: number): boolean;
   /** Bytes that wait to be sent. */
   readonly buffered: number;
-  close(): void;
+  /** `returns`: the client is likely to restore the session soon. */
+  close(returns?: boolean): void;
 }
 
 export interface LinkEvents {

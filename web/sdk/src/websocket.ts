@@ -32,7 +32,7 @@ export function webSocket(Socket?: SocketClass): Transport {
           events.receive(codec.decode(event.data));
         } catch (error) {
           socket.close(4400, "cannot be read");
-          end(0, `the hub sent what cannot be read: ${error}`);
+          end(0, `the hub cannot be read: ${error}`);
         }
       };
       socket.onclose = (event: { code: number; reason: string }) => end(event.code, event.reason);
@@ -48,8 +48,8 @@ export function webSocket(Socket?: SocketClass): Transport {
         get buffered() {
           return socket.bufferedAmount;
         },
-        close() {
-          socket.close(1000);
+        close(returns) {
+          socket.close(returns ? 4000 : 1000);
           end(1000, "the client closed the connection");
         },
       };

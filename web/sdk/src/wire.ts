@@ -92,7 +92,7 @@ export function publishItem(channel: string, data: unknown, options: PublishOpti
 
 export function toError(error: Wire, details?: Record<string, unknown>): HubbubError {
   const { code, message, retry, retryAfter } = error;
-  return new HubbubError(code, message, { retry, retryAfter, ...(details && { details }) });
+  return new HubbubError(code, message, { retry, retryAfter, details });
 }
 
 export function position(epoch: string | undefined, serial: number | undefined): Position | undefined {

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { connect, webSocket } from "../src/index.ts";
 import { type AppState, reactNative } from "../src/react-native.ts";
-import { connected, FakeSocket, INFO, message, settle } from "./fake_hub.ts";
+import { confirmed, connected, FakeSocket, INFO, message, settle } from "./fake_hub.ts";
 
 beforeEach(() => {
   vi.useFakeTimers();
@@ -269,6 +270,116 @@ test("a token that cannot be had is asked for again, later and later", async () 
   expect(waits.at(-1)).toEqual([500, "not_authenticated", "there is no token: no login"]);
   expect(FakeSocket.all).toEqual([]);
   await client.close();
+});
+
+test("a token or credentials that never come end the attempt, and are asked for again", async () => {
+  for (const name of ["token", "credentials"]) {
+    const never = vi.fn(() => new Promise<string>(() => {}));
+    const client = await connected({ [name]: never, requestMs: 5_000 });
+    const errors: unknown[] = [];
+    client.on("state", ({ error }) => error && errors.push(error.message));
+    await later(5_000);
+    expect(client.state).toBe("waiting");
+    expect(errors).toEqual([expect.stringContaining(`\`${name}\` did not answer in 5000 ms`)]);
+    await later(1);
+    if (name === "credentials") FakeSocket.last.greet();
+    await settle();
+    expect(never).toHaveBeenCalledTimes(2);
+    await client.close();
+  }
+});
+
+test("a token that cannot be had costs no session", async () => {
+  let works = true;
+  const token = async () => {
+    if (!works) throw new Error("offline");
+    return "t";
+  };
+  const client = await connected({ token });
+  FakeSocket.last.answers.Auth = ({ reqID }) => [
+    "Auth",
+    { reqID, success: true, userID: "ann", expiresAt: Math.floor(Date.now() / 1000) + 10 },
+  ];
+  await client.authenticate({ token });
+  FakeSocket.last.say("SessionRestore", { restoreKey: "k1" });
+  works = false;
+  vi.setSystemTime(Date.now() + 3_600_000);
+  FakeSocket.last.end();
+  await later(1_000);
+  expect(FakeSocket.all).toHaveLength(1);
+  works = true;
+  await later(20_000);
+  FakeSocket.last.greet();
+  await settle();
+  expect(FakeSocket.last.events("SessionRestore")).toMatchObject([{ restoreKey: "k1" }]);
+  await client.close();
+});
+
+test("a session is there before a subscription is ready, a new one and a restored one", async () => {
+  const client = await connected({ token: "t" });
+  const seen: unknown[] = [];
+  const ready = client
+    .channel("a")
+    .subscribe()
+    .ready.then(() => seen.push(client.session?.id));
+  await ready;
+  FakeSocket.last.say("SessionRestore", { restoreKey: "k1" });
+  FakeSocket.last.end();
+  await later(0);
+  void client
+    .channel("b")
+    .subscribe()
+    .ready.then(() => seen.push(client.session?.id));
+  FakeSocket.last.answers.SessionRestore = ({ reqID }) => [
+    "SessionRestored",
+    { reqID, sessionID: "s1", userID: "ann", channels: ["a", "b"].map((channel) => confirmed({ channel })) },
+  ];
+  FakeSocket.last.greet({ sessionID: "s2" });
+  await settle();
+  expect(seen).toEqual(["s1", "s1"]);
+  await client.close();
+
+  FakeSocket.all = [];
+  const first = connect("http://hub.test", { hub: "h", transports: [webSocket(FakeSocket as never)] });
+  void first
+    .channel("a")
+    .subscribe()
+    .ready.then(() => seen.push(first.session?.id));
+  await settle();
+  FakeSocket.last.greet({ sessionID: "s3" });
+  await settle();
+  expect(seen.at(-1)).toBe("s3");
+  await first.close();
+});
+
+test("a subscription that the hub refuses is told as an error, and on a developer's machine in the console", async () => {
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  for (const hostname of ["localhost", "127.0.0.1", "[::1]", "shop.example"]) {
+    vi.stubGlobal("location", { hostname, href: `http://${hostname}/` });
+    const client = await connected();
+    const errors: unknown[] = [];
+    client.on("error", (error) => errors.push(error));
+    FakeSocket.last.answers.Subscribe = ({ reqID, channels }) => [
+      "Subscribe",
+      {
+        reqID,
+        channels: [],
+        failures: channels.map(({ channel }: { channel: string }) => ({
+          channel,
+          error: { code: "not_permitted", message: "nobody may", retry: false },
+        })),
+      },
+    ];
+    client.channel("secret").subscribe(() => {});
+    await settle();
+    expect(errors).toEqual([
+      expect.objectContaining({ code: "not_permitted", details: { channel: "secret" } }),
+    ]);
+    const said = hostname === "shop.example" ? [] : [["hubbub: 'secret' is refused: nobody may"]];
+    expect(warn.mock.calls).toEqual(said);
+    warn.mockClear();
+    await client.close();
+  }
 });
 
 test("4415 is never fought back, also not with a token that can be renewed", async () => {

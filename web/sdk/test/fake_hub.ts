@@ -1,5 +1,6 @@
 /** A hub of the unit tests: sockets that say what a test tells them to, and remember what they were told. */
 
+import { vi } from "vitest";
 import type { Wire } from "../src/index.ts";
 import { connect, type Options, webSocket } from "../src/index.ts";
 
@@ -10,6 +11,9 @@ export const INFO = {
   pingInterval: 25,
   maxMessageBytes: 1000,
 };
+
+/** What the hub answers over HTTP, and what it was asked. Undefined: nobody is there. */
+export const overHttp: { asked: string[]; error: Wire } = { asked: [], error: undefined };
 
 export class FakeSocket {
   static all: FakeSocket[] = [];
@@ -33,6 +37,7 @@ export class FakeSocket {
     Auth: ({ reqID }) => ["Auth", { reqID, success: true, userID: "ann" }],
   };
   closed = false;
+  closeCode: number | undefined;
 
   constructor(url: string) {
     this.url = url;
@@ -69,8 +74,9 @@ export class FakeSocket {
     }
   }
 
-  close(): void {
+  close(code?: number): void {
     this.closed = true;
+    this.closeCode = code;
   }
 
   events(name: string): Wire[] {
@@ -97,6 +103,13 @@ export function message(channel: string, serial: number, more: Wire = {}): Wire 
 /** A client on fake sockets, of which the first has been greeted. */
 export async function connected(options: Partial<Options> = {}) {
   FakeSocket.all = [];
+  overHttp.asked = [];
+  overHttp.error = undefined;
+  vi.stubGlobal("fetch", async (url: URL) => {
+    overHttp.asked.push(url.href);
+    if (!overHttp.error) throw new TypeError("fetch failed");
+    return Response.json({ error: overHttp.error }, { status: 426 });
+  });
   const client = connect("http://hub.test", {
     hub: "h",
     transports: [webSocket(FakeSocket as never)],

@@ -10,6 +10,8 @@ export class FakeTopics {
   cut: () => boolean = () => false;
 
   refuse: (data: unknown) => boolean = () => false;
+  /** What is stored although the answer says that the store was away. */
+  doubt: (data: unknown) => boolean = () => false;
   /** So many puts more than there were are said to be stored. */
   lie = 0;
 
@@ -41,6 +43,7 @@ export class FakeTopics {
     if (this.refuse(data)) return refusal("bad_request");
     known.last = sequence;
     this.stored.push(data);
+    if (this.doubt(data)) return refusal("store_unavailable");
     return { success: true, msgID: `m${this.stored.length}`, channelSerial: String(this.stored.length) };
   }
 }

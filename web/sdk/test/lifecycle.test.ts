@@ -173,6 +173,39 @@ test("a hidden page leaves after the time that it was given, and comes back when
   await client.close();
 });
 
+test("a page that goes into the back/forward cache says that it may come back", async () => {
+  const client = await connected();
+  page.dispatchEvent(Object.assign(new Event("pagehide"), { persisted: true }));
+  expect(FakeSocket.last.closeCode).toBe(4000);
+  happen("pageshow");
+  await settle();
+  FakeSocket.last.greet();
+  await settle();
+  page.dispatchEvent(Object.assign(new Event("pagehide"), { persisted: false }));
+  expect(FakeSocket.last.closeCode).toBe(1000);
+  await client.close();
+});
+
+test.each(COMING_BACK)("%s: dialling that fails right after it is repeated at once", async (event) => {
+  const client = await connected();
+  for (let i = 0; i < 9; i++) {
+    FakeSocket.last.end();
+    await later(20_000);
+  }
+  FakeSocket.last.end();
+  await later(19_500);
+  expect(client.state).toBe("waiting");
+  const waits: unknown[] = [];
+  client.on("state", ({ retryInMs }) => retryInMs !== undefined && waits.push(retryInMs));
+  happen(event);
+  await settle();
+  FakeSocket.last.end();
+  await later(0);
+  FakeSocket.last.end();
+  expect(waits).toEqual([0, 250]);
+  await client.close();
+});
+
 test("a page that goes away closes its socket without Close, and a page that comes back from the cache goes on", async () => {
   const client = await connected();
   FakeSocket.last.say("SessionRestore", { restoreKey: "k1" });

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { connect, webSocket } from "../src/index.ts";
+import { type Client, connect, webSocket } from "../src/index.ts";
 import { serverSentEvents } from "../src/sse.ts";
-import { FakeSocket, INFO, message, settle } from "./fake_hub.ts";
+import { connected, FakeSocket, INFO, message, overHttp, settle } from "./fake_hub.ts";
 
 interface Request {
   url: URL;
@@ -48,6 +48,8 @@ function answer(url: URL, init: RequestInit): Promise<Response> {
     beat: () => out.enqueue(new TextEncoder().encode(":\n\n")),
     end: () => out.close(),
   };
+  if (url.pathname.endsWith("/socket"))
+    return Promise.resolve(Response.json({ error: { code: "upgrade_required" } }, { status: 426 }));
   requests.push(request);
   if (!url.pathname.endsWith("/events"))
     return Promise.resolve(Response.json({ published: [{ success: true, msgID: "m1" }] }));
@@ -100,7 +102,7 @@ async function confirmStream(...channels: string[]): Promise<void> {
   await quiet();
 }
 
-test("three sockets without a greeting lead to a stream, and the state says so", async () => {
+test("three sockets without a greeting while the hub answers over HTTP lead to a stream, and the state says so", async () => {
   vi.spyOn(Math, "random").mockReturnValue(1);
   const client = connect("http://hub.test", {
     hub: "h",
@@ -153,6 +155,84 @@ test("a hub that is away is asked for by sockets again after one stream", async 
     await pass(ms);
   }
   expect([waits.at(-1), client.state, client.transport]).toEqual([7_000, "waiting", "websocket"]);
+  await client.close();
+});
+
+/** The newest socket ends without a greeting, and the client tries again. */
+async function fail(client: Client): Promise<void> {
+  let wait = 0;
+  const unlisten = client.on("state", ({ retryInMs }) => {
+    wait = retryInMs ?? wait;
+  });
+  FakeSocket.last.end();
+  unlisten();
+  await pass(wait);
+}
+
+test("a hub that cannot be reached at all is asked for by sockets, and the session is restored", async () => {
+  const client = await connected({
+    transports: [webSocket(FakeSocket as never), serverSentEvents()],
+    token: "t",
+  });
+  FakeSocket.last.say("SessionRestore", { restoreKey: "k1" });
+  for (let i = 0; i < 12; i++) {
+    await fail(client);
+  }
+  expect([FakeSocket.all.length, overHttp.asked.length, client.transport]).toEqual([13, 10, "websocket"]);
+  expect(new Set(overHttp.asked)).toEqual(new Set(["http://hub.test/v1/hubs/h/socket"]));
+  overHttp.error = { code: "upgrade_required", message: "connect here with WebSocket" }; // the hub is back
+  await fail(client);
+  FakeSocket.last.answers.SessionRestore = ({ reqID }) => [
+    "SessionRestored",
+    { reqID, sessionID: "s1", userID: "ann" },
+  ];
+  FakeSocket.last.greet({ sessionID: "s2" });
+  await quiet();
+  expect(client.session).toMatchObject({ id: "s1", restored: true });
+  await client.close();
+});
+
+test("a hub that is reached over HTTP before a socket fails, and not after it, is not asked for a stream", async () => {
+  const client = await connected({ transports: [webSocket(FakeSocket as never), serverSentEvents()] });
+  for (const answers of [false, false, true, false, true, false, true]) {
+    overHttp.error = answers ? { code: "upgrade_required" } : undefined;
+    await fail(client);
+  }
+  expect([client.transport, client.state]).toEqual(["websocket", "connecting"]);
+  await client.close();
+});
+
+test.each([
+  ["origin_refused", false],
+  ["overloaded", true],
+])("%s: what the hub has against the client is in its state, and it goes on trying", async (code, retry) => {
+  const client = await connected({ transports: [webSocket(FakeSocket as never), serverSentEvents()] });
+  overHttp.error = { code, message: "words of the hub", retry };
+  const said: unknown[] = [];
+  client.on("state", ({ error }) => said.push(error?.code, error?.message));
+  for (let i = 0; i < 3; i++) {
+    await fail(client);
+  }
+  expect(said).toContain(code);
+  expect(said).toContain("words of the hub");
+  expect(client.transport).toBe("websocket");
+  expect(["waiting", "connecting"]).toContain(client.state);
+  await client.close();
+});
+
+test("a client that had a session and gets a stream now does not wait for a restore that streams do not have", async () => {
+  const client = await connected({
+    transports: [webSocket(FakeSocket as never), serverSentEvents()],
+    token: "t",
+  });
+  FakeSocket.last.say("SessionRestore", { restoreKey: "k1" });
+  vi.stubGlobal("fetch", answer);
+  for (let i = 0; i < 4 && client.transport === "websocket"; i++) {
+    await fail(client);
+  }
+  last().say("SessionInfo", WELCOME);
+  await quiet();
+  expect([client.state, client.transport, streams().length]).toEqual(["connected", "sse", 1]);
   await client.close();
 });
 

@@ -6,12 +6,12 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.commands import add_removal, add_show
-from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.administration.commands import add
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.numbers import FiniteRange
-from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show_list
-from hubbub.domain.errors import BadRequest
+from hubbub.cli.pairs import pair
+from hubbub.cli.tables import Columns, json_option, local_time, show_entry
 
 _COLUMNS: Columns = {
     "ADAPTER": "name",
@@ -24,7 +24,7 @@ _COLUMNS: Columns = {
 
 
 def _error(status: dict[str, object]) -> str | None:
-    """Without a time where the adapter cannot be used as it is set up."""
+    """The error of an unusable configuration has no time."""
     text, at = status.get("last_error"), status.get("last_error_at")
     if not text:
         return None
@@ -36,21 +36,15 @@ def adapters() -> None:
     """The ways by which a hub reaches people and tools, and hears from them."""
 
 
-@adapters.command("list")
-@json_lines_option
-@hub_option
-@admin_options
-def list_adapters(admin: AdminClient, hub: str, as_json: bool) -> None:
-    """List the adapters with what waits for them, and their last errors."""
-    found = admin.get("hubs", hub, "adapter-status")["items"]
-    show_list(found, _COLUMNS, f"the hub {hub!r} has no adapters", as_json)
-
-
-add_show(adapters, "adapters/{name}", "Show the settings of the adapter NAME.")
-add_removal(
-    adapters, "delete", "adapters/{name}", "Delete the adapter {name!r} of the hub {hub!r}?",
-    "Delete the adapter NAME. What waits for it is still sent.",
+add(
+    adapters, "list", "listAdapterStatuses", "List the adapters with what waits for them, and "
+    "their last errors.", columns=_COLUMNS, nothing="the hub {hub!r} has no adapters",
 )  # fmt: skip
+add(adapters, "show", "getAdapter")
+add(
+    adapters, "delete", "deleteAdapter", "Delete ADAPTER. What waits for it is still sent.",
+)  # fmt: skip
+add(adapters, "pull", "pullAdapter", "Have the input adapter ADAPTER look for messages now.")
 
 
 @adapters.command("set")
@@ -62,6 +56,9 @@ add_removal(
     "--every", "interval", type=FiniteRange(min=0, min_open=True), metavar="SECONDS",
     help="How often it is pulled; without it, only on request.",
 )  # fmt: skip
+@click.option(
+    "--awaits", metavar="ID", help="Pulled with --every: the message whose reply it looks for."
+)
 @json_option
 @hub_option
 @admin_options
@@ -73,36 +70,31 @@ def set_adapter(
     settings: tuple[str, ...],
     secrets: tuple[str, ...],
     interval: float | None,
+    awaits: str | None,
     as_json: bool,
 ) -> None:
-    """Create or replace the adapter NAME of a KIND such as `email`, with its settings."""
-    body = {
+    """Create or replace the adapter NAME of a KIND such as `email`, with its settings.
+
+    What is not said here, such as `maxParallel`, stays where the kind stays.
+    """
+    fields = {
         "kind": kind,
-        "settings": {key: _value(text) for key, text in map(_pair, settings)},
-        "secrets": dict(map(_pair, secrets)),
+        "settings": {key: _value(text) for key, text in map(pair, settings)},
+        "secrets": dict(map(pair, secrets)),
         "intervalMs": None if interval is None else max(1, round(interval * 1000)),
     }
-    show_entry(admin.put("hubs", hub, "adapters", name, body=body), as_json)
-
-
-@adapters.command()
-@click.argument("name")
-@hub_option
-@admin_options
-def pull(admin: AdminClient, hub: str, name: str) -> None:
-    """Have the input adapter NAME look for messages now."""
-    admin.post("hubs", hub, "adapters", name, "pull")
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise BadRequest(f"{text!r} is not KEY=VALUE")
-    return key, value
+    path = {"hub": hub, "adapter": name}
+    before = admin.find("getAdapter", path)
+    kept = before.value if before is not None and before.value["kind"] == kind else {}
+    if interval is None:
+        kept = {key: value for key, value in kept.items() if key != "awaits"}
+    given = {} if awaits is None else {"awaits": awaits}
+    body = {**kept, **fields, **given}
+    show_entry(admin.call("putAdapter", path, body=body, over=before), as_json)
 
 
 def _value(text: str) -> object:
-    """Numbers, on and off as JSON has them; everything else is a text."""
+    """Numbers and booleans in JSON syntax; all else is a text."""
     try:
         found: object = msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -1,15 +1,16 @@
-"""A caller of the admin API over HTTP, for the commands that administer a server."""
+"""An HTTP client of the admin API, for administrative commands."""
 
 from __future__ import annotations
 
 import http.client
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import msgspec
 
+from hubbub.cli.administration.operations import AdminOperation, operations, reader_of
 from hubbub.client import Unreachable
 from hubbub.client.connection.link import HttpFailure, parse_address
 from hubbub.client.connection.tls import check_trust, without_tls
@@ -17,6 +18,8 @@ from hubbub.domain.errors import BadRequest, HubbubError
 
 TIMEOUT_SECONDS = 30
 PAGE_ENTRIES = 500
+Path = Mapping[str, str]
+"""The values of the names in the path of an operation."""
 
 
 class Refused(HubbubError):
@@ -28,17 +31,17 @@ class Refused(HubbubError):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A stored value and the ETag of its version; no tag where the server sends none."""
+    """A stored value and the ETag of its version; no tag if the server sends none."""
 
     value: dict[str, Any]
     tag: str | None
 
 
 class AdminClient:
-    """One connection, for as many requests as a command needs."""
+    """One connection for all requests of a command."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None = None) -> None:
-        """Raises `BadRequest` for what is no address."""
+        """Raises `BadRequest` for an invalid address."""
         parts = parse_address(url)
         secure = parts.scheme in ("https", "wss")
         self.address = f"{'https' if secure else 'http'}://{parts.netloc}"
@@ -51,63 +54,67 @@ class AdminClient:
             else http.client.HTTPConnection(host, parts.port, timeout=TIMEOUT_SECONDS)
         )
 
-    def get(self, *path: str, **query: object) -> Any:
-        return self._send("GET", path, query)[0]
+    def call(
+        self,
+        operation: str,
+        path: Path,
+        *,
+        body: object = None,
+        over: Found | None = None,
+        new: bool = False,
+        **query: Any,
+    ) -> Any:
+        """The answer of an operation of the admin API. `over`: only if that version is current;
+        `new`: only if there is none. Raises `Refused` and `Unreachable`."""
+        headers = {}
+        if over is not None and over.tag is not None:
+            headers["If-Match"] = over.tag
+        if new:
+            headers["If-None-Match"] = "*"
+        return self._send(operations()[operation], path, query, body, headers)[0]
 
-    def find(self, *path: str) -> Found | None:
-        """The value that a later `put` replaces; None if there is none. Raises `Refused`."""
+    def find(self, operation: str, path: Path) -> Found | None:
+        """The value that a later call replaces; None if it does not exist. Raises `Refused`."""
         try:
-            value, tag = self._send("GET", path)
+            value, tag = self._send(operations()[operation], path)
         except Refused as error:
             if error.reason == "not_found":
                 return None
             raise
         return Found(value, tag)
 
-    def pages(self, *path: str, **query: object) -> Iterator[dict[str, Any]]:
-        """The entries of a list, to its end."""
+    def pages(self, operation: str, path: Path, **query: Any) -> Iterator[dict[str, Any]]:
+        """All entries of a list, fetched page by page."""
         cursor: str | None = ""
         while cursor is not None:
-            page = self.get(*path, **query, limit=PAGE_ENTRIES, cursor=cursor or None)
+            page = self.call(operation, path, **query, limit=PAGE_ENTRIES, cursor=cursor or None)
             yield from page["items"]
             cursor = page.get("next")
 
-    def post(self, *path: str, body: object = None, **query: object) -> Any:
-        return self._send("POST", path, query, body)[0]
-
-    def put(
-        self,
-        *path: str,
-        body: object = None,
-        over: Found | None = None,
-        new: bool = False,
-        **query: object,
+    def put_fields(
+        self, operation: str, path: Path, fields: Mapping[str, Any], **query: Any
     ) -> Any:
-        """`over`: only if that is still what is there; `new`: only if nothing is."""
-        headers = {}
-        if over is not None and over.tag is not None:
-            headers["If-Match"] = over.tag
-        if new:
-            headers["If-None-Match"] = "*"
-        return self._send("PUT", path, query, body, headers)[0]
-
-    def delete(self, *path: str, **query: object) -> Any:
-        return self._send("DELETE", path, query)[0]
+        """Creates the object, or replaces the fields that are not None of an existing one."""
+        reader = reader_of(operations()[operation])
+        before = self.find(reader.id, path) if reader is not None else None
+        known = before.value if before is not None else {}
+        given = {name: value for name, value in fields.items() if value is not None}
+        return self.call(operation, path, body={**known, **given}, over=before, **query)
 
     def close(self) -> None:
         self._connection.close()
 
     def _send(
         self,
-        method: str,
-        path: tuple[str, ...],
-        query: dict[str, object] | None = None,
+        operation: AdminOperation,
+        path: Path,
+        query: Mapping[str, object] | None = None,
         body: object = None,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> tuple[Any, str | None]:
-        """The answer and its tag. Raises `Refused` and `Unreachable`."""
-        target = f"{self._prefix}/v1/admin/" + "/".join(quote(part, safe="") for part in path)
-        given = {name: value for name, value in (query or {}).items() if value is not None}
+        """Returns the response and its tag. Raises `Refused` and `Unreachable`."""
+        target = self._prefix + operation.address(path)
+        given = {name: _text(value) for name, value in (query or {}).items() if value is not None}
         if given:
             target += f"?{urlencode(given)}"
         sent = {"Authorization": f"Bearer {self.token}", **(headers or {})}
@@ -116,7 +123,7 @@ class AdminClient:
             data = msgspec.json.encode(body)
             sent["Content-Type"] = "application/json"
         try:
-            self._connection.request(method, target, body=data, headers=sent)
+            self._connection.request(operation.method, target, body=data, headers=sent)
             response = self._connection.getresponse()
             text = response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -136,6 +143,10 @@ class AdminClient:
                 " give the address of one with --url"
             ) from None
         raise Refused(failure.code, failure.message)
+
+
+def _text(value: object) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _reason(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`KEY=VALUE` arguments: changes to settings, checked against the settings that there are."""
+"""`KEY=VALUE` arguments: changes of settings, checked against the known settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _WORDS = {"on": True, "true": True, "yes": True, "off": False, "false": False, "
 def assign(
     before: dict[str, Any], assignments: tuple[str, ...], defaults: dict[str, Any]
 ) -> dict[str, Any]:
-    """The settings `before` with the changes; `defaults` has all settings, and shows their types.
-    Parts of a setting have a dot in their key: `quotas.sessions=100`."""
+    """Applies the changes to the settings `before`; `defaults` has all settings with values of
+    their types. Nested settings have a dot in their key: `quotas.sessions=100`."""
     changed = copy.deepcopy(before)
     for assignment in assignments:
         key, separator, text = assignment.partition("=")
@@ -50,6 +50,11 @@ def _nearest(key: str, defaults: dict[str, Any]) -> str:
     return f"there are {', '.join(names.values())}"
 
 
+def names_of(settings: dict[str, Any]) -> str:
+    """For the help of a command."""
+    return ", ".join(_names(settings))
+
+
 def _names(settings: dict[str, Any], prefix: str = "") -> list[str]:
     found = []
     for name, value in settings.items():
@@ -59,7 +64,8 @@ def _names(settings: dict[str, Any], prefix: str = "") -> list[str]:
 
 
 def _value(key: str, text: str, default: object) -> object:
-    """By the type of the default; one that has none is a name, or none again if it is empty."""
+    """Converts by the default's type; a setting without a default is a name, or None if the text is
+    empty."""
     if isinstance(default, bool):
         if text.lower() not in _WORDS:
             fail(f"{key} is on or off, not {text!r}", WRONG)

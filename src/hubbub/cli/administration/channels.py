@@ -1,4 +1,4 @@
-"""`hubbub channels`: channels in use, and what is set for single ones."""
+"""`hubbub channels`: channels in use or with messages, and settings of single channels."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.commands import add_list, prefix_option
+from hubbub.cli.administration.commands import add
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.tables import Columns, json_option, show_entry
+from hubbub.cli.tables import Columns, json_option, local_time, show_entry
 
 _COLUMNS: Columns = {
     "CHANNEL": "channel",
     "SESSIONS": "sessions",
+    "STORED": "stored",
+    "BYTES": "storedBytes",
+    "LAST STORED": lambda channel: channel["storedAt"] and local_time(channel["storedAt"]),
     "RULES OF ITS OWN": "rules",
     "METADATA": lambda channel: channel["metadata"] or None,
 }
@@ -27,11 +30,11 @@ def channels() -> None:
     """See the channels of a hub, and change the settings of single ones."""
 
 
-add_list(
-    channels, "channels", _COLUMNS,
-    "no channel of the hub {hub!r} has sessions or settings of its own",
-    "List channels that have sessions or settings of their own.", prefix_option,
-    click.option("--live", is_flag=True, help="Only those that sessions follow now."),
+add(
+    channels, "list", "listChannels",
+    "List channels that have sessions, settings of their own or stored messages.",
+    columns=_COLUMNS,
+    nothing="no channel of the hub {hub!r} has sessions, settings of its own or stored messages",
 )  # fmt: skip
 
 
@@ -68,17 +71,19 @@ def set_channel(
     if rules is None and not no_rules and metadata is None:
         fail("give --rules, --no-rules or --metadata", WRONG)
     noted = None if metadata is None else _object(metadata)
+    path = {"hub": hub, "channel": channel}
     if rules is not None or no_rules:
-        admin.put("hubs", hub, "channels", channel, "settings", body={"rules": rules})
+        admin.call("putChannelSettings", path, body={"rules": rules})
     if noted is not None:
-        admin.put("hubs", hub, "channels", channel, "metadata", body={"metadata": noted})
+        admin.call("putChannelMetadata", path, body={"metadata": noted})
     show_entry(_read(admin, hub, channel), as_json)
 
 
 def _read(admin: AdminClient, hub: str, channel: str) -> dict[str, Any]:
-    """From the list, which alone has all of it; a name comes before those that begin with it."""
-    settings = admin.get("hubs", hub, "channels", channel, "settings")
-    page = admin.get("hubs", hub, "channels", prefix=channel, limit=1)
+    """Reads from the list, which has all fields; an exact name sorts before names that begin with
+    it."""
+    settings = admin.call("getChannelSettings", {"hub": hub, "channel": channel})
+    page = admin.call("listChannels", {"hub": hub}, prefix=channel, limit=1)
     for found in page["items"]:
         if found["channel"] == channel:
             entry: dict[str, Any] = found

@@ -1,4 +1,4 @@
-"""`hubbub cluster`: which nodes there are, and what they carry."""
+"""`hubbub cluster`: the nodes and their load."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import click
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import admin_options
-from hubbub.cli.messages.printing import to_json
+from hubbub.cli.printing import to_json
 from hubbub.cli.tables import Columns, json_option, show_list
 
 _COLUMNS: Columns = {
@@ -26,7 +26,7 @@ _COLUMNS: Columns = {
 @admin_options
 def cluster(admin: AdminClient, as_json: bool) -> None:
     """Show the nodes of the server: role, version, sessions, channels and partitions of each."""
-    topology = admin.get("topology")
+    topology = admin.call("getTopology", {})
     if as_json:
         click.echo(to_json(topology))
         return

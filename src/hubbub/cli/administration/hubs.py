@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.assignments import assign
-from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
+from hubbub.cli.administration.assignments import assign, names_of
+from hubbub.cli.administration.commands import add
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.tables import Columns, answer, json_option, show_entry
@@ -23,13 +23,17 @@ _COLUMNS: Columns = {
 }
 
 
+_DEFAULTS = msgspec.to_builtins(HubSettings())
+
+
 @click.group()
 def hubs() -> None:
     """See, create, change and delete hubs."""
 
 
-add_list(hubs, "/hubs", _COLUMNS, "there are no hubs", "List all hubs.", prefix_option)
-add_show(hubs, "/hubs/{hub}", "Show HUB with its settings and how it is used.")
+_HUB = {"hub": click.argument("hub")}
+add(hubs, "list", "listHubs", columns=_COLUMNS)
+add(hubs, "show", "getHub", "Show HUB with its settings and how it is used.", arguments=_HUB)
 
 
 @hubs.command()
@@ -43,36 +47,34 @@ def create(admin: AdminClient, hub: str, settings: tuple[str, ...], as_json: boo
         check_name(hub, "hub")
     except InvalidName as error:
         fail(error.message, WRONG)
-    wanted = assign({}, settings, msgspec.to_builtins(HubSettings()))
-    created = admin.post("hubs", body={"hub": hub, "settings": wanted})
+    wanted = assign({}, settings, _DEFAULTS)
+    created = admin.call("createHub", {}, body={"hub": hub, "settings": wanted})
     answer(created, f"created {hub}", as_json)
 
 
-@hubs.command("set")
+@hubs.command(
+    "set",
+    help=f"""Change settings of HUB; the others stay as they are.
+
+    For example: defaultRules=open allowedOrigins=https://a.example,https://b.example
+    quotas.sessions=1000. An empty value takes a name away: defaultRules=
+
+    Settings: {names_of(_DEFAULTS)}.
+    """,
+)
 @click.argument("hub")
 @click.argument("settings", metavar="KEY=VALUE...", nargs=-1, required=True)
 @json_option
 @admin_options
 def set_settings(admin: AdminClient, hub: str, settings: tuple[str, ...], as_json: bool) -> None:
-    """Change settings of HUB; the others stay as they are.
-
-    For example: defaultRules=open allowedOrigins=https://a.example,https://b.example
-    quotas.sessions=1000. An empty value takes a name away: defaultRules=
-
-    Settings: allowAnonymous, userChannel, defaultPublic, defaultRules, topicRules,
-    authProvider, sessionRestore, allowedOrigins, trustedIssuers (in JSON), openTopics,
-    callbackAddresses, natsSubjects, websubAlgorithm, websubNoContent, pushAudience, pushContact,
-    commands, ridWindow, communication, and quotas.sessions, .channels, .messagesPerSecond,
-    .deliveriesPerSecond, .storedBytes, .webhooks, .webhookRequestsPerSecond, .pushesPerSecond,
-    .ownedChannels, .peers, .deliveries, .peerSubscriptions.
-    """
-    path = ("hubs", hub, "settings")
-    before = admin.find(*path)
-    wanted = assign(before.value if before else {}, settings, msgspec.to_builtins(HubSettings()))
-    show_entry(admin.put(*path, body=wanted, over=before), as_json)
+    path = {"hub": hub}
+    before = admin.find("getHubSettings", path)
+    wanted = assign(before.value if before else {}, settings, _DEFAULTS)
+    show_entry(admin.call("putHubSettings", path, body=wanted, over=before), as_json)
 
 
-add_removal(
-    hubs, "delete", "/hubs/{hub}", "Delete the hub {hub!r}, its messages and its settings?",
-    "Delete HUB with all that it holds, and end its sessions.",
+add(
+    hubs, "delete", "deleteHub", "Delete HUB with all that it holds, and end its sessions.",
+    question="Delete the hub {hub!r}, its messages and its settings?",
+    arguments=_HUB,
 )  # fmt: skip

@@ -39,10 +39,6 @@ def notifications() -> None:
     """Create, see, mark and delete the notifications of a channel."""
 
 
-def _path(hub: str, channel: str, *more: str) -> tuple[str, ...]:
-    return ("hubs", hub, "channels", channel, "notifications", *more)
-
-
 @notifications.command()
 @click.argument("channel")
 @partial(payload_options, word="PAYLOAD")
@@ -72,7 +68,8 @@ def create(
     item |= {"id": identifier, "author": author, "contentType": content_type}
     if expires_in is not None:
         item["expiresAt"] = int((time.time() + expires_in) * 1000)
-    (result,) = admin.post(*_path(hub, channel), body={"notifications": [item]})["created"]
+    path, body_of_one = {"hub": hub, "channel": channel}, {"notifications": [item]}
+    (result,) = admin.call("createNotifications", path, body=body_of_one)["created"]
     if not result["success"]:
         fail(f"{result['error']['message']} ({result['error']['code']})")
     click.echo(result["id"] + (" (it was there already)" if result["duplicate"] else ""))
@@ -95,15 +92,16 @@ def list_notifications(
     admin: AdminClient, hub: str, channel: str, unread: bool, limit: int, as_json: bool
 ) -> None:
     """List the newest notifications of CHANNEL."""
-    page = admin.get(*_path(hub, channel), unread="true" if unread else None, limit=limit)
+    path = {"hub": hub, "channel": channel}
+    page = admin.call("listNotifications", path, unread=unread or None, limit=limit)
     kind = "unread notifications" if unread else "notifications"
     show_list(page["notifications"], _COLUMNS, f"{channel} has no {kind}", as_json)
     if not as_json:
         click.echo(f"{page['unread']} of {page['total']} unread", err=True)
 
 
-def _add(name: str, about: str, done: str, question: str = "") -> None:
-    """A command for some notifications of a channel, or all."""
+def _add(name: str, operation: str, about: str, done: str, question: str = "") -> None:
+    """Adds a command for some or all notifications of a channel."""
 
     def run(
         admin: AdminClient,
@@ -118,7 +116,7 @@ def _add(name: str, about: str, done: str, question: str = "") -> None:
         if question:
             confirm(question, yes)
         which = {"all": True} if everything else {"ids": list(ids)}
-        answer = admin.post(*_path(hub, channel, name), body=which)
+        answer = admin.call(operation, {"hub": hub, "channel": channel}, body=which)
         for identifier in answer["unknown"]:
             click.echo(f"there is no notification {identifier}", err=True)
         click.echo(f"{done} {answer['marked']}; {answer['unread']} unread")
@@ -137,6 +135,15 @@ def _add(name: str, about: str, done: str, question: str = "") -> None:
     notifications.command(name, help=about)(command)
 
 
-_add("read", "Mark notifications of CHANNEL as read, for all who share it.", "marked as read:")
-_add("unread", "Mark notifications of CHANNEL as unread.", "marked as unread:")
-_add("delete", "Delete notifications of CHANNEL.", "deleted:", "Delete them for good?")
+_add(
+    "read", "markNotificationsRead",
+    "Mark notifications of CHANNEL as read, for all who share it.", "marked as read:",
+)  # fmt: skip
+_add(
+    "unread", "markNotificationsUnread", "Mark notifications of CHANNEL as unread.",
+    "marked as unread:",
+)  # fmt: skip
+_add(
+    "delete", "deleteNotifications", "Delete notifications of CHANNEL.", "deleted:",
+    "Delete them for good?",
+)  # fmt: skip

@@ -1,4 +1,4 @@
-"""The options of all commands that administer a server, and how their requests fail."""
+"""Common options of administrative commands, and the handling of failed requests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 import msgspec
+from click.core import ParameterSource
 
 from hubbub.cli.administration.admin_client import AdminClient, Refused
 from hubbub.cli.failures import WRONG, clear_failures, fail
@@ -20,6 +21,7 @@ from hubbub.cli.server.backup import data_option
 from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.client.connection.link import is_loopback
 from hubbub.domain.permissions import Identity, Level
+from hubbub.server.address import announced
 from hubbub.server.settings import Settings
 
 OWN_TOKEN_SECONDS = 300
@@ -52,7 +54,7 @@ json_lines_option = click.option(
 
 
 def admin_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command a caller of the admin API as its first argument."""
+    """Passes a client of the admin API to the command as its first argument."""
 
     @functools.wraps(command)
     def with_admin(
@@ -70,7 +72,7 @@ def admin_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connection_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that `calling` takes."""
+    """The options for `calling`."""
     return url_option(_token(config_option(data_option(trust_options(command)))))
 
 
@@ -78,8 +80,12 @@ def connection_options(command: Callable[..., None]) -> Callable[..., None]:
 def calling(
     url: str, token: str | None, config: Path | None, data: Path | None, trust: Trust
 ) -> Iterator[AdminClient]:
-    """A caller of the admin API; what is refused ends the command."""
+    """Yields a client of the admin API; errors end the command. A command with a data folder calls
+    the server of that folder, unless it also names an address."""
     with clear_failures():
+        if data is not None and _source("token") is ParameterSource.ENVIRONMENT:
+            token = None  # the environment's token is for the environment's server
+        url = _address(url, config, data)
         token = token or _sign_token(url, config, data)
         with closing(AdminClient(url, token, trust.context(url))) as admin:
             try:
@@ -88,14 +94,30 @@ def calling(
                 _explain(error)
 
 
+def _address(url: str, config: Path | None, data: Path | None) -> str:
+    source = _source("url")
+    if data is not None and source is not ParameterSource.COMMANDLINE:
+        found = announced(data)
+        if found is None:
+            fail(f"no server runs with the data folder {data}; start it, or give its --url", WRONG)
+        return found
+    if config is not None and source is ParameterSource.DEFAULT:
+        return announced(Path(load_settings(config).storage.path)) or url
+    return url
+
+
+def _source(option: str) -> ParameterSource | None:
+    return click.get_current_context().get_parameter_source(option)
+
+
 def _explain(error: Refused) -> NoReturn:
     remedy = _REMEDIES.get(error.reason, "try again later" if error.reason in _LATER else "")
     fail(f"{error.message} ({error.reason})" + (f"; {remedy}" if remedy else ""))
 
 
 def _sign_token(url: str, config: Path | None, data: Path | None) -> str:
-    """A short-lived token, signed as the server would. Keys that merely happen to lie in the
-    current folder are used for a server on this machine only: no other may get such a token."""
+    """A short-lived token, signed like the server's. Keys found in the current folder are used only
+    for a server on this machine: no other server may receive such a token."""
     from hubbub.server.access import make_tokens
     from hubbub.server.clock import SystemClock
 
@@ -116,7 +138,8 @@ def _sign_token(url: str, config: Path | None, data: Path | None) -> str:
 
 
 def _has_keys(settings: Settings) -> bool:
-    """Without making any: new ones would be of no use to a server that has others."""
+    """Whether signing keys exist, without creating any: new ones would be useless for a server that
+    has others."""
     from hubbub.server.data_folder import SECRETS
 
     configured = settings.auth.admin.secret and settings.auth.session.secret
@@ -132,7 +155,7 @@ def _user_name() -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Go on only if that is wanted; without a terminal to ask on, only with --yes."""
+    """Asks for confirmation; without a terminal, requires --yes."""
     if yes:
         return
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""`hubbub peers`: people and services, and how they want to be reached."""
+"""`hubbub peers`: people and services, and their addresses."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 import click
+import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.commands import add_list, add_removal, add_show
-from hubbub.cli.administration.options import (
-    admin_options,
-    confirm,
-    json_lines_option,
-    yes_option,
-)
-from hubbub.cli.messages.following import FOLLOWED, start_option
+from hubbub.cli.administration.commands import add
+from hubbub.cli.administration.options import admin_options
+from hubbub.cli.failures import WRONG, fail
+from hubbub.cli.messages.following import FOLLOWED
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show_list
+from hubbub.cli.tables import Columns, json_option, local_time, show_entry
 from hubbub.domain.errors import BadRequest
 
 _AT_ONCE = 1000
@@ -52,85 +49,58 @@ def peers() -> None:
     """People and services, and how they want to be reached."""
 
 
-add_list(peers, "peers", _COLUMNS, "the hub {hub!r} has no peers", "List the peers of a hub.")
-add_show(peers, "peers/{peer}", "Show how PEER is reached.")
-add_removal(
-    peers, "delete", "peers/{peer}", "Delete the peer {peer!r} of the hub {hub!r}?",
-    "Delete PEER, who leaves all collectives.",
+add(peers, "list", "listPeers", columns=_COLUMNS)
+add(peers, "show", "getPeer", "Show how PEER is reached.")
+add(
+    peers, "delete", "deletePeer", "Delete PEER, who leaves all collectives.",
+)  # fmt: skip
+add(
+    peers, "dead", "listDeadDeliveries",
+    "List the copies of messages that could not be delivered.", columns=_DEAD_COLUMNS,
+    nothing="the hub {hub!r} has no dead deliveries",
+)  # fmt: skip
+add(
+    peers, "follow", "putPeerSubscription",
+    "Send PEER the messages of CHANNEL, which stores them, as PEER is reached.",
+)  # fmt: skip
+add(
+    peers, "followed", "listPeerSubscriptions",
+    "List the channels that PEER follows, and how many of their messages wait.",
+    columns=FOLLOWED, nothing="the peer {peer!r} follows no channel",
+)  # fmt: skip
+add(
+    peers, "unfollow", "deletePeerSubscription", "Send PEER nothing more of CHANNEL.",
+    question=None, done="{peer} follows {channel} no longer",
 )  # fmt: skip
 
 
-add_list(
-    peers, "dead-deliveries", _DEAD_COLUMNS, "the hub {hub!r} has no dead deliveries",
-    "List the copies of messages that could not be delivered.", name="dead",
+add(
+    peers, "replay", "replayDeadDeliveries",
+    "Try the dead deliveries KEY once more; without a key, the oldest 500.",
+    done="{tried} tried again",
+    arguments={"keys": click.argument("given_keys", metavar="[KEY]...", nargs=-1)}, only=["keys"],
 )  # fmt: skip
-
-
-@peers.command("replay")
-@click.argument("keys", metavar="[KEY]...", nargs=-1)
-@hub_option
-@admin_options
-def replay(admin: AdminClient, hub: str, keys: tuple[str, ...]) -> None:
-    """Try the dead deliveries KEY once more; without a key, the oldest 500."""
-    body = {"keys": list(keys)}
-    tried = admin.post("hubs", hub, "dead-deliveries", "replay", body=body)["tried"]
-    click.echo(f"{tried} tried again")
-
-
-@peers.command("discard")
-@click.argument("keys", metavar="KEY...", nargs=-1, required=True)
-@yes_option
-@hub_option
-@admin_options
-def discard(admin: AdminClient, hub: str, keys: tuple[str, ...], yes: bool) -> None:
-    """Delete the dead deliveries KEY for good."""
-    confirm(f"Delete {len(keys)} dead deliveries of the hub {hub!r}?", yes)
-    body = {"keys": list(keys)}
-    done = admin.post("hubs", hub, "dead-deliveries", "discard", body=body)["discarded"]
-    click.echo(f"{done} deleted")
-
-
-@peers.command("follow")
-@click.argument("peer")
-@click.argument("channel")
-@start_option
-@json_option
-@hub_option
-@admin_options
-def follow(
-    admin: AdminClient, hub: str, peer: str, channel: str, start: str, as_json: bool
-) -> None:
-    """Send PEER the messages of CHANNEL, which stores them, as PEER is reached."""
-    path = ("hubs", hub, "peers", peer, "subscriptions", channel)
-    show_entry(admin.put(*path, start=start), as_json)
-
-
-@peers.command("followed")
-@click.argument("peer")
-@json_lines_option
-@hub_option
-@admin_options
-def followed(admin: AdminClient, hub: str, peer: str, as_json: bool) -> None:
-    """List the channels that PEER follows, and how many of their messages wait."""
-    found = admin.pages("hubs", hub, "peers", peer, "subscriptions")
-    show_list(found, FOLLOWED, f"the peer {peer!r} follows no channel", as_json)
-
-
-@peers.command("unfollow")
-@click.argument("peer")
-@click.argument("channel")
-@hub_option
-@admin_options
-def unfollow(admin: AdminClient, hub: str, peer: str, channel: str) -> None:
-    """Send PEER nothing more of CHANNEL."""
-    admin.delete("hubs", hub, "peers", peer, "subscriptions", channel)
-    click.echo(f"{peer} follows {channel} no longer")
+add(
+    peers, "discard", "discardDeadDeliveries", "Delete the dead deliveries KEY for good.",
+    question="Delete these dead deliveries of the hub {hub!r} for good?",
+    done="{discarded} deleted",
+    arguments={"keys": click.argument("given_keys", metavar="KEY...", nargs=-1, required=True)},
+    only=["keys"],
+)  # fmt: skip
 
 
 @peers.command("set")
 @click.argument("peer")
 @click.argument("addresses", metavar="[ADAPTER:PARAMETER]...", nargs=-1)
-@click.option("--policy", type=click.Choice(_POLICIES), default=_POLICIES[0], show_default=True)
+@click.option(
+    "--policy", type=click.Choice(_POLICIES),
+    help=f"Without it as before; {_POLICIES[0]} for a new one.",
+)  # fmt: skip
+@click.option(
+    "--privacy", multiple=True, metavar="JSON",
+    help="Such as '{\"effect\": \"deny\", \"types\": [\"ALARM\"]}'; replaces all policies.",
+)  # fmt: skip
+@click.option("--no-privacy", is_flag=True, help="No privacy policies any more.")
 @json_option
 @hub_option
 @admin_options
@@ -139,15 +109,26 @@ def set_peer(
     hub: str,
     peer: str,
     addresses: tuple[str, ...],
-    policy: str,
+    policy: str | None,
+    privacy: tuple[str, ...],
+    no_privacy: bool,
     as_json: bool,
 ) -> None:
     """Say how PEER is reached, in the order of preference: `email:ann@example.org`.
 
-    An adapter without a parameter is its name alone.
+    An adapter without a parameter is its name alone; one with several is a list in JSON:
+    '["ftp", "ftp.example.org", "/in"]'. What is not said here stays as it is.
     """
-    body = {"addresses": [_address(each) for each in addresses], "policy": policy}
-    show_entry(admin.put("hubs", hub, "peers", peer, body=body), as_json)
+    if privacy and no_privacy:
+        fail("give --privacy or --no-privacy, not both", WRONG)
+    fields = {
+        "addresses": [_address(each) for each in addresses],
+        "policy": policy,
+        "privacy": [_decoded("--privacy", each) for each in privacy]
+        or ([] if no_privacy else None),
+    }
+    path = {"hub": hub, "peer": peer}
+    show_entry(admin.put_fields("putPeer", path, fields), as_json)
 
 
 @peers.command("import")
@@ -159,13 +140,20 @@ def import_peers(admin: AdminClient, hub: str, file: TextIO) -> None:
 
     Its first line names the columns: `peer`, optionally `policy`, and adapters by their names. A
     cell of an adapter is the address there, or several with a semicolon between; an empty one is
-    none. The order of the columns is the order of preference.
+    none. The order of the columns is the order of preference. What the table does not say of a
+    peer, such as privacy policies, stays as it is.
     """
+    known = {
+        each["id"]: each["peer"]
+        for each in admin.pages("listPeers", {"hub": hub})
+        if _has_more(each)
+    }
     batch: list[dict[str, Any]] = []
     done = 0
     try:
         for entry in _read(file):
-            batch.append(entry)
+            whole = {**known.get(entry["id"], {}), **entry["peer"]}
+            batch.append({"id": entry["id"], "peer": whole})
             if len(batch) == _AT_ONCE:
                 done = _send(admin, hub, batch, done)
     except UnicodeDecodeError:
@@ -177,8 +165,14 @@ def import_peers(admin: AdminClient, hub: str, file: TextIO) -> None:
     click.echo(f"{done} peers")
 
 
+def _has_more(entry: dict[str, Any]) -> bool:
+    """Whether the peer has data that a table need not show."""
+    peer = entry["peer"]
+    return bool(peer["privacy"]) or peer["policy"] != _POLICIES[0]
+
+
 def _send(admin: AdminClient, hub: str, batch: list[dict[str, Any]], done: int) -> int:
-    admin.post("hubs", hub, "peers", body={"peers": batch})
+    admin.call("putPeers", {"hub": hub}, body={"peers": batch})
     done += len(batch)
     batch.clear()
     if sys.stderr.isatty():
@@ -204,13 +198,14 @@ def _read(file: TextIO) -> Iterator[dict[str, Any]]:
                 f"line {rows.line_num} has {len(cells)} cells, and the first one {len(columns)}"
             )
         row = dict(zip(columns, (cell.strip() for cell in cells), strict=True))
-        peer, policy = row.pop("peer"), row.pop("policy", "") or _POLICIES[0]
-        if not peer or policy not in _POLICIES:
+        peer, policy = row.pop("peer"), row.pop("policy", "")
+        if not peer or policy not in ("", *_POLICIES):
             raise BadRequest(
                 f"line {rows.line_num} has no peer, or a policy that is none of "
                 f"{', '.join(_POLICIES)}"
             )
-        yield {"id": peer, "peer": {"addresses": _cells(row), "policy": policy}}
+        more = {"policy": policy} if policy else {}
+        yield {"id": peer, "peer": {"addresses": _cells(row), **more}}
 
 
 def _cells(row: dict[str, str]) -> list[dict[str, Any]]:
@@ -223,5 +218,17 @@ def _cells(row: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def _address(text: str) -> dict[str, Any]:
+    if text.startswith("["):
+        found = _decoded("ADAPTER", text)
+        if not found or not all(isinstance(each, str) for each in found):
+            fail(f"{text} is not a list of an adapter and its parameters", WRONG)
+        return {"adapter": found[0], "parameters": found[1:]}
     adapter, _, parameter = text.partition(":")
     return {"adapter": adapter, "parameters": [parameter] if parameter else []}
+
+
+def _decoded(what: str, text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        fail(f"{what} {text!r} is not JSON: {error}", WRONG)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.options import admin_options, json_lines_option
+from hubbub.cli.administration.commands import add
+from hubbub.cli.administration.options import admin_options
 from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.options import hub_option
-from hubbub.cli.tables import Columns, json_option, local_time, show_entry, show_list
+from hubbub.cli.tables import Columns, local_time
 
 _PLATFORM = click.Choice(["webpush", "fcm", "apns"])
 _TOKENS: Columns = {
@@ -50,139 +50,70 @@ def push() -> None:
     """Devices and followings of users, keys and accounts for push services, and pushes."""
 
 
-@push.command()
-@click.argument("user")
-@json_lines_option
-@hub_option
-@admin_options
-def tokens(admin: AdminClient, hub: str, user: str, as_json: bool) -> None:
-    """List the devices of USER."""
-    found = admin.get("hubs", hub, "users", user, "push-tokens")["items"]
-    show_list(found, _TOKENS, f"{user} has no devices", as_json)
-
-
-@push.command()
-@click.argument("user")
-@click.argument("platform", type=_PLATFORM)
-@click.argument("device", metavar="TOKEN")
-@click.option("--topic", help="The bundle id, for apns.")
-@click.option("--sandbox", is_flag=True, help="An Apple device of a development build.")
-@hub_option
-@admin_options
-def register(
-    admin: AdminClient,
-    hub: str,
-    user: str,
-    platform: str,
-    device: str,
-    topic: str | None,
-    sandbox: bool,
-) -> None:
+add(
+    push, "tokens", "listPushTokensOfUser", "List the devices of USER.", columns=_TOKENS,
+    nothing="{user} has no devices",
+)  # fmt: skip
+add(
+    push, "register", "putPushTokenOfUser",
     """Register a device of USER; prints its id.
 
     TOKEN of webpush is the JSON of a PushSubscription.
-    """
-    body: dict[str, Any] = {"platform": platform, "token": device, "topic": topic}
-    body["environment"] = "sandbox" if sandbox else None
-    click.echo(admin.put("hubs", hub, "users", user, "push-tokens", body=body)["id"])
-
-
-@push.command()
-@click.argument("user")
-@click.argument("platform", type=_PLATFORM)
-@click.argument("device", metavar="TOKEN")
-@hub_option
-@admin_options
-def unregister(admin: AdminClient, hub: str, user: str, platform: str, device: str) -> None:
-    """Delete a device of USER, by its token or its id."""
-    admin.delete("hubs", hub, "users", user, "push-tokens", platform, device)
-
-
-@push.command()
-@click.argument("user")
-@json_lines_option
-@hub_option
-@admin_options
-def followings(admin: AdminClient, hub: str, user: str, as_json: bool) -> None:
-    """List the channels whose pushes reach USER, subscribed or not."""
-    found = admin.get("hubs", hub, "users", user, "push-subscriptions")["items"]
-    show_list(found, _FOLLOWINGS, f"{user} follows no channels", as_json)
-
-
-@push.command()
-@click.argument("user")
-@click.argument("channel")
-@hub_option
-@admin_options
-def follow(admin: AdminClient, hub: str, user: str, channel: str) -> None:
-    """Have the pushes of CHANNEL reach USER, subscribed or not."""
-    admin.put("hubs", hub, "users", user, "push-subscriptions", channel, body=None)
-
-
-@push.command()
-@click.argument("user")
-@click.argument("channel")
-@hub_option
-@admin_options
-def unfollow(admin: AdminClient, hub: str, user: str, channel: str) -> None:
-    """Have the pushes of CHANNEL no longer reach USER without a subscription."""
-    admin.delete("hubs", hub, "users", user, "push-subscriptions", channel)
-
-
-@push.command()
-@click.argument("users", metavar="USER...", nargs=-1, required=True)
-@click.option("--title", help="What is shown first.")
-@click.option("--body", help="What is shown below.")
-@click.option("--link", help="What a click opens.")
-@click.option("--ttl", type=click.IntRange(0, 2_419_200), help="Seconds in which it is worth it.")
-@click.option("--urgency", type=click.Choice(["very-low", "low", "normal", "high"]))
-@hub_option
-@admin_options
-def send(
-    admin: AdminClient, hub: str, users: tuple[str, ...], link: str | None, **options: Any
-) -> None:
-    """Push to all devices of some users; prints the id that the push has in the journal."""
-    body = {"users": list(users), "url": link, **options}
-    click.echo(admin.post("hubs", hub, "push", body=body)["pushID"])
-
-
-@push.command()
-@click.argument("user")
-@json_lines_option
-@hub_option
-@admin_options
-def test(admin: AdminClient, hub: str, user: str, as_json: bool) -> None:
-    """Push to each device of USER once, and show what its service answers."""
-    body = {"user": user, "title": "Test", "body": f"This is a test of hub {hub}."}
-    found = admin.post("hubs", hub, "push", "test", body=body)["items"]
-    show_list(found, _RESULTS, f"{user} has no devices", as_json)
-
-
-@push.command()
-@json_option
-@hub_option
-@admin_options
-def status(admin: AdminClient, hub: str, as_json: bool) -> None:
-    """See how push is doing: outcomes, latency, the last error of each service."""
-    show_entry(admin.get("hubs", hub, "push"), as_json)
-
-
-@push.command()
-@json_lines_option
-@hub_option
-@admin_options
-def credentials(admin: AdminClient, hub: str, as_json: bool) -> None:
-    """List keys and accounts for push services, without their secrets."""
-    found = admin.get("hubs", hub, "push", "credentials")["items"]
-    show_list(found, _CREDENTIALS, "there are no credentials", as_json)
-
-
-@push.command("rotate-key")
-@hub_option
-@admin_options
-def rotate_key(admin: AdminClient, hub: str) -> None:
-    """Make a new key for browsers; prints the public key."""
-    click.echo(admin.post("hubs", hub, "push", "keys")["key"])
+    """,
+    prints="id",
+    arguments={
+        "platform": click.argument("given_platform", type=_PLATFORM, metavar="PLATFORM"),
+        "token": click.argument("given_token", metavar="TOKEN"),
+        "environment": click.option(
+            "--sandbox", "given_environment", flag_value="sandbox",
+            help="An Apple device of a development build.",
+        ),
+    },
+    only=["platform", "token", "topic", "environment", "vapidKey"],
+)  # fmt: skip
+add(
+    push, "unregister", "deletePushTokenOfUser", "Delete a device of USER, by its token or its id.",
+    question=None, arguments={"platform": click.argument("platform", type=_PLATFORM)},
+)  # fmt: skip
+add(
+    push, "followings", "listPushSubscriptionsOfUser",
+    "List the channels whose pushes reach USER, subscribed or not.", columns=_FOLLOWINGS,
+    nothing="{user} follows no channels",
+)  # fmt: skip
+add(
+    push, "follow", "putPushSubscriptionOfUser",
+    "Have the pushes of CHANNEL reach USER, subscribed or not.",
+)  # fmt: skip
+add(
+    push, "unfollow", "deletePushSubscriptionOfUser",
+    "Have the pushes of CHANNEL no longer reach USER without a subscription.", question=None,
+)  # fmt: skip
+add(
+    push, "send", "pushToUsers",
+    "Push to all devices of some users; prints the id that the push has in the journal.",
+    prints="pushID",
+    arguments={
+        "users": click.argument("given_users", metavar="USER...", nargs=-1, required=True),
+        "url": click.option("--link", "given_url", help="What a click opens."),
+    },
+    only=["users", "title", "body", "url", "ttl", "urgency"],
+)  # fmt: skip
+add(
+    push, "test", "testPush",
+    "Push to each device of USER once, and show what its service answers.",
+    columns=_RESULTS, nothing="{user} has no devices",
+    fixed={"title": "Test", "body": "This is a test."},
+    arguments={"user": click.argument("given_user", metavar="USER")}, only=["user"],
+)  # fmt: skip
+add(push, "status", "getPushStatus")
+add(
+    push, "credentials", "listPushCredentials", columns=_CREDENTIALS,
+    nothing="there are no credentials",
+)  # fmt: skip
+add(
+    push, "rotate-key", "rotatePushKey", "Make a new key for browsers; prints the public key.",
+    prints="key",
+)  # fmt: skip
 
 
 @push.command("set-fcm")
@@ -195,7 +126,7 @@ def set_fcm(admin: AdminClient, hub: str, file: Path) -> None:
         body = msgspec.json.decode(file.read_bytes())
     except msgspec.DecodeError:
         fail(f"{file} is no JSON", WRONG)
-    found = admin.put("hubs", hub, "push", "credentials", "fcm", body=body)
+    found = admin.call("putFcmAccount", {"hub": hub}, body=body)
     click.echo(f"{found['projectID']} {found['clientEmail']}")
 
 
@@ -211,4 +142,4 @@ def set_apns(
 ) -> None:
     """Set the key for APNs: FILE is the .p8 that Apple gives."""
     body = {"keyID": key_id, "teamID": team_id, "topic": topic, "key": file.read_text()}
-    admin.put("hubs", hub, "push", "credentials", "apns", body=body)
+    admin.call("putApnsKey", {"hub": hub}, body=body)

@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.assignments import assign
-from hubbub.cli.administration.commands import add_list, add_removal, add_show, prefix_option
+from hubbub.cli.administration.assignments import assign, names_of
+from hubbub.cli.administration.commands import add
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Columns, json_option, show_entry
@@ -36,14 +36,23 @@ def rules() -> None:
     """See, change and delete the rules of a hub."""
 
 
-add_list(
-    rules, "rules", _COLUMNS, "the hub {hub!r} has no rules",
-    "List the rules with what they turn on.", prefix_option,
+add(
+    rules, "list", "listRules", "List the rules with what they turn on.", columns=_COLUMNS,
 )  # fmt: skip
-add_show(rules, "rules/{name}", "Show the rules NAME.")
+add(rules, "show", "getRules")
 
 
-@rules.command("set")
+@rules.command(
+    "set",
+    help=f"""Change features of the rules NAME, at once for all channels that have them.
+
+    Features that are not given stay as they are. Rules that are not there yet are made, with all
+    else off. Features are on or off; limits are numbers, 0 for none; hooks are methods; what the
+    journal keeps of messages is off, metadata or payload.
+
+    Features: {names_of(_DEFAULTS)}.
+    """,
+)
 @click.argument("name")
 @click.argument("features", metavar="[KEY=VALUE]...", nargs=-1)
 @json_option
@@ -52,23 +61,13 @@ add_show(rules, "rules/{name}", "Show the rules NAME.")
 def set_rules(
     admin: AdminClient, hub: str, name: str, features: tuple[str, ...], as_json: bool
 ) -> None:
-    """Turn features of the rules NAME on or off, at once for all channels that have them.
-
-    Features that are not given stay as they are. Rules that are not there yet are made, with all
-    else off. Features are on or off: retain, store, storeByDefault, push, presence, occupancy,
-    public, clientPublish, allowAnonymous, liveHistory, reclaimAcknowledged, dropUnread,
-    subscribeHook, publishHook (methods),
-    documentMessages. Limits are numbers, 0 for none: maxAgeSeconds, maxStoredMessages,
-    maxStoredBytes, maxDocumentChanges, documentTtlSeconds. What the journal keeps of messages:
-    journal=off, metadata or payload.
-    """
-    path = ("hubs", hub, "rules", name)
-    before = admin.find(*path)
+    path = {"hub": hub, "rules": name}
+    before = admin.find("getRules", path)
     wanted = assign(before.value if before else {}, features, _DEFAULTS)
-    show_entry(admin.put(*path, body=wanted, over=before, new=before is None), as_json)
+    put = admin.call("putRules", path, body=wanted, over=before, new=before is None)
+    show_entry(put, as_json)
 
 
-add_removal(
-    rules, "delete", "rules/{name}", "Delete the rules {name!r} of the hub {hub!r}?",
-    "Delete the rules NAME, which nothing may use any more.",
+add(
+    rules, "delete", "deleteRules", "Delete RULES, which nothing may use any more.",
 )  # fmt: skip

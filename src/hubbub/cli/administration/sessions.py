@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.commands import add_list
+from hubbub.cli.administration.commands import add
 from hubbub.cli.administration.options import admin_options
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Columns, local_time
@@ -32,12 +32,11 @@ _COLUMNS: Columns = {
 }
 
 
-add_list(
-    sessions, "sessions", _COLUMNS, "no such session is open in the hub {hub!r}",
-    "List the open sessions.",
-    click.option("--user", help="Only those of this user."),
-    click.option("--channel", help="Only those that follow this channel."),
+add(
+    sessions, "list", "listSessions", "List the open sessions.", columns=_COLUMNS,
+    nothing="no such session is open in the hub {hub!r}",
 )  # fmt: skip
+add(sessions, "show", "getSession")
 
 
 @sessions.command()
@@ -50,5 +49,5 @@ def disconnect(admin: AdminClient, hub: str, session_ids: tuple[str, ...]) -> No
     Whoever still has a token can come back with a new session.
     """
     for session_id in session_ids:
-        admin.delete("hubs", hub, "sessions", session_id)
+        admin.call("disconnectSession", {"hub": hub, "session": session_id})
         click.echo(f"disconnected {session_id}")

@@ -22,7 +22,7 @@ def shutdown(admin: AdminClient, zeromq: str | None, yes: bool) -> None:
     if not yes:
         click.confirm(f"End the server at {zeromq or admin.address}?", abort=True)
     if zeromq is None:
-        admin.post("shutdown")
+        admin.call("shutDown", {})
     else:
         run(_over_zeromq(zeromq, admin.token))
     click.echo("Shutdown")

@@ -6,7 +6,7 @@ import click
 
 from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import admin_options
-from hubbub.cli.messages.printing import to_json
+from hubbub.cli.printing import to_json
 from hubbub.cli.tables import Columns, json_option, show_entry, show_list
 
 _COLUMNS: Columns = {
@@ -27,9 +27,9 @@ _COLUMNS: Columns = {
 def stats(admin: AdminClient, hub: str | None, as_json: bool) -> None:
     """Show the counters since the server started: a line for each hub, or all of one hub."""
     if hub is not None:
-        show_entry(admin.get("hubs", hub, "counters"), as_json)
+        show_entry(admin.call("getCounters", {"hub": hub}), as_json)
         return
-    counters = admin.get("counters")
+    counters = admin.call("getAllCounters", {})
     if as_json:
         click.echo(to_json(counters))
         return

@@ -1,5 +1,4 @@
-"""`hubbub webhooks`: where the messages of channels are sent, how that goes, and what to do about
-it."""
+"""`hubbub webhooks`: list webhooks and their status, replay and remove them."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from hubbub.cli.administration.admin_client import AdminClient
-from hubbub.cli.administration.commands import add_list, add_removal
+from hubbub.cli.administration.commands import add
 from hubbub.cli.administration.options import admin_options, json_lines_option
 from hubbub.cli.failures import FAILED
 from hubbub.cli.messages.options import hub_option
@@ -20,7 +19,7 @@ _TIMES = ("createdAt", "expiresAt", "lastDeliveredAt", "nextTryAt")
 
 
 def _status(found: Mapping[str, Any], name: str) -> Any:
-    """Nothing where nobody drives the webhook just now."""
+    """None if no driver runs the webhook at the moment."""
     status = found["status"]
     return None if status is None else status[name]
 
@@ -67,7 +66,7 @@ def list_webhooks(
     admin: AdminClient, hub: str, channel: str | None, failing: bool, as_json: bool
 ) -> None:
     """List the webhooks with what waits for them and how the last request went."""
-    found = admin.pages("hubs", hub, "webhooks", channel=channel, status="true")
+    found = admin.pages("listWebhooksAsAdmin", {"hub": hub}, channel=channel, status=True)
     if failing:
         found = (each for each in found if _status(each, "lastError") is not None)
     show_list(found, _COLUMNS, f"the hub {hub!r} has no such webhook", as_json)
@@ -80,12 +79,12 @@ def list_webhooks(
 @admin_options
 def show(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
     """Show where the WEBHOOK of this id leads, and how it is doing."""
-    found = admin.get("hubs", hub, "webhooks", webhook)
+    found = admin.call("getWebhookAsAdmin", {"hub": hub, "webhook": webhook})
     show_entry(found if as_json else _readable(found), as_json)
 
 
 def _readable(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """With times that people read."""
+    """Formats times for people."""
     return {
         name: _time(value)
         if name in _TIMES
@@ -96,12 +95,19 @@ def _readable(entry: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-add_removal(
-    webhooks, "remove", "webhooks/{webhook}", "Remove the webhook {webhook!r}?",
+add(
+    webhooks, "remove", "deleteWebhookAsAdmin",
     """Remove the WEBHOOK of this id for good.
 
     What waits for it is not sent any more. Its dead letters stay in their channel.
     """,
+    question="Remove the webhook {webhook!r}?",
+)  # fmt: skip
+add(webhooks, "pause", "pauseWebhook")
+add(webhooks, "resume", "resumeWebhook")
+add(webhooks, "dead", "listDeadLetters", nothing="the webhook {webhook!r} has no dead letters")
+add(
+    webhooks, "discard", "discardDeadLetter", question="Give the dead letter {serial} up for good?",
 )  # fmt: skip
 
 
@@ -118,8 +124,8 @@ def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
     delivered = failed = after = 0
     more = True
     while more:
-        path = ("hubs", hub, "webhooks", webhook, "replay")
-        part = admin.post(*path, after=after or None)
+        path = {"hub": hub, "webhook": webhook}
+        part = admin.call("replayWebhookAsAdmin", path, after=after or None)
         delivered, failed = delivered + part["delivered"], failed + part["failed"]
         more, after = part["more"], part["after"]
         if more and not as_json:
@@ -130,15 +136,16 @@ def replay(admin: AdminClient, hub: str, webhook: str, as_json: bool) -> None:
         sys.exit(FAILED)
 
 
-add_list(
-    webhooks, "web-topics", _TOPIC_COLUMNS, "the hub {hub!r} has no registered topic",
-    "List the topics that were registered, or that the hub fetches.", name="topics",
+add(
+    webhooks, "topics", "listWebTopics",
+    "List the topics that were registered, or that the hub fetches.", columns=_TOPIC_COLUMNS,
+    nothing="the hub {hub!r} has no registered topic",
 )  # fmt: skip
-add_removal(
-    webhooks, "remove-topic", "web-topics/{channel}",
-    "Remove the topic {channel!r} and its subscriptions?",
+add(
+    webhooks, "remove-topic", "deleteWebTopic",
     """Remove the topic CHANNEL, and who subscribed to it by Light-PubSubHubbub.
 
     The channel and its messages stay.
     """,
+    question="Remove the topic {channel!r} and its subscriptions?",
 )  # fmt: skip

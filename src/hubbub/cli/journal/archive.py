@@ -1,4 +1,4 @@
-"""`hubbub journal push` and `pull`: sealed segments to and from an archive."""
+"""`hubbub journal push` and `pull`: upload and download sealed segments."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from hubbub.cli.progress import progress_of
 from hubbub.cli.tables import answer, json_option
 
 if TYPE_CHECKING:
-    from hubbub.journal.erasure import Proof
+    from hubbub.journal.erasure import ErasureProof
 
 
 @click.command()
@@ -42,7 +42,7 @@ def erase(journal: Path, hub: str, user: str, dry_run: bool, as_json: bool) -> N
         )
 
 
-def _describe(proof: Proof, path: Path | None, dry_run: bool) -> str:
+def _describe(proof: ErasureProof, path: Path | None, dry_run: bool) -> str:
     verb = "would change" if dry_run else "changed"
     lines = [
         f"searched {proof.searched_records:,} records in {proof.searched_segments} segments",

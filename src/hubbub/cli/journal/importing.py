@@ -1,4 +1,4 @@
-"""`hubbub journal import`: the history of another system, for the pipeline to analyse."""
+"""`hubbub journal import`: imports the history of another system for the pipeline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.cli.progress import progress_of
 from hubbub.cli.tables import answer, json_option
 
 if TYPE_CHECKING:
-    from hubbub.journal.importing import Summary
+    from hubbub.journal.importing import ImportSummary
 
 
 @click.command("import")
@@ -104,7 +104,7 @@ def _zone(name: str) -> ZoneInfo:
         fail(f"there is no time zone {name!r}; give one such as Europe/Berlin", WRONG)
 
 
-def _describe(summary: Summary, dry_run: bool) -> str:
+def _describe(summary: ImportSummary, dry_run: bool) -> str:
     from hubbub.journal.sealed import moment
 
     verb = "would import" if dry_run else "imported"

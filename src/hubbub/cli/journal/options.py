@@ -1,4 +1,4 @@
-"""What the commands of `hubbub journal` share: which folder, which archive."""
+"""Common options of `hubbub journal`: the folder and the archive."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ archive_option = click.option(
 
 
 def journal_command(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the journal's folder as `journal`, the archive's URL as `archive` where the
-    command has that option, and clear failures."""
+    """Passes the journal's folder to the command as `journal`, the archive's URL as `archive` if
+    the command has that option, and converts errors to clear messages."""
 
     @functools.wraps(command)
     def with_folder(journal: Path | None, config: Path | None, **arguments: Any) -> None:
@@ -63,7 +63,7 @@ def needing_arrow() -> Iterator[None]:
 
 
 def existing(journal: Path) -> Path:
-    """The folder, if there is a journal in it."""
+    """The folder, after a check that it contains a journal."""
     if not (journal / "sealed").is_dir() and not (journal / "open").is_dir():
         fail(f"{journal} holds no journal; give its folder with --journal", WRONG)
     return journal

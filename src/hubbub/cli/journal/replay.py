@@ -17,7 +17,7 @@ MAX, ORIGINAL = "max", "original"
 
 
 def _speed(_context: click.Context, _option: click.Parameter, value: str) -> float | None:
-    """A factor; None for as fast as it goes."""
+    """A factor; None for full speed."""
     if value == MAX:
         return None
     try:
@@ -74,11 +74,11 @@ def replay(
 
     What was sent and acknowledged is written down: a replay that is repeated sends the rest.
     """
-    from hubbub.cli.journal.replaying import Replay, Target
+    from hubbub.cli.journal.replaying import Replay, ReplayTarget
     from hubbub.journal.sealing import seal_all
-    from hubbub.journal.slices import Slice, channels_of, read_slice
+    from hubbub.journal.slices import JournalSlice, channels_of, read_slice
 
-    target = Target(
+    target = ReplayTarget(
         url=url,
         hub=into_hub or hub,
         channel=check_name(into, "channel"),
@@ -94,7 +94,7 @@ def replay(
             WRONG,
         )
     seal_all(existing(journal))
-    messages = read_slice(journal, Slice(hub=hub, channel=channel, since=since, until=until))
+    messages = read_slice(journal, JournalSlice(hub=hub, channel=channel, since=since, until=until))
     if not messages:
         fail(_nothing(hub, channel, channels_of(journal, hub)), FAILED)
     plan = Replay(journal, messages, target, speed=speed, store=store, again=again)

@@ -1,7 +1,7 @@
-"""Replaying: messages of the journal go out again, at their pace, and each one only once.
+"""Replays messages of the journal, at their original pace, each only once.
 
-A ledger in the journal's folder has the id of every message that a target has acknowledged. It
-makes a replay safe to repeat: only what was under way when one was cut short can come twice.
+A ledger in the journal's folder records the id of every message that a target has acknowledged, so
+that a replay can be repeated: only messages in flight at an interruption may be sent twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from hubbub.journal.slices import Recorded
 
 LEDGERS = "replays"
 BATCH = 20
-"""What goes out at once: a hub cuts off who goes on for long after it said `slow down`."""
+"""How many messages are sent at once: a hub disconnects a client that keeps sending after `slow
+down`."""
 PATIENCE_SECONDS = 60.0
 _NAMED = 20
 _TOGETHER = 0.005
@@ -33,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 _decode_id = msgspec.json.Decoder(str).decode
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class ReplayTarget(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     hub: str
     channel: str
@@ -48,9 +49,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger:
-    """The ids that a target has acknowledged: one JSON text for each line."""
+    """The ids that a target has acknowledged, one JSON text per line."""
 
-    def __init__(self, journal: Path, target: Target) -> None:
+    def __init__(self, journal: Path, target: ReplayTarget) -> None:
         self._path = journal / LEDGERS / f"{target.key}.jsonl"
 
     def read(self) -> set[str]:
@@ -74,7 +75,7 @@ class Ledger:
             os.fsync(file.fileno())
 
 
-class Report(msgspec.Struct, frozen=True):
+class ReplayReport(msgspec.Struct, frozen=True):
     """Counts of a replay, and the ids of messages that were not sent."""
 
     messages: int
@@ -90,13 +91,13 @@ class Report(msgspec.Struct, frozen=True):
 
 
 class Replay:
-    """One slice, one target. `speed`: times as fast as it was; None: as fast as it goes."""
+    """Replays one slice to one target. `speed`: a factor; None: full speed."""
 
     def __init__(
         self,
         journal: Path,
         messages: list[Recorded],
-        target: Target,
+        target: ReplayTarget,
         *,
         speed: float | None,
         store: bool | None,
@@ -116,7 +117,7 @@ class Replay:
         self._sent = 0
         self._refused: dict[str, str] = {}
         self.stopped: str | None = None
-        """Why it did not come to its end."""
+        """Why it ended early."""
 
     async def send(self) -> None:
         if not self._plan:
@@ -143,7 +144,7 @@ class Replay:
         return (message.published_at - self._plan[0].published_at) / 1e6 / self._speed
 
     def _batches(self) -> Iterator[list[Recorded]]:
-        """The messages in portions that are published together."""
+        """The messages in batches that are published together."""
         batch: list[Recorded] = []
         for message in self._plan:
             full = len(batch) >= BATCH
@@ -158,8 +159,7 @@ class Replay:
         return self._speed is not None and self._due(message) - self._due(first) > _TOGETHER
 
     async def _send_batch(self, client: Client, batch: list[Recorded]) -> None:
-        """Publish all messages of a portion, in order; those that the hub refuses for its limits
-        are tried again."""
+        """Publishes all messages of a batch, in order; rate-limited ones are retried."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         wait = 0.5
         while batch:
@@ -193,12 +193,12 @@ class Replay:
             attributes=message.attributes,
         )
 
-    def report(self) -> Report:
+    def report(self) -> ReplayReport:
         plan = self._plan
         seconds = None
         if self._speed is not None and plan:
             seconds = self._due(plan[-1])
-        return Report(
+        return ReplayReport(
             messages=len(self._all),
             sent=self._sent,
             waiting=len(plan) - self._sent - len(self._refused),

@@ -13,7 +13,7 @@ import msgspec
 
 from hubbub.cli.failures import fail
 from hubbub.cli.journal.options import journal_command
-from hubbub.cli.messages.printing import escape_control
+from hubbub.cli.printing import escape_control
 from hubbub.cli.tables import answer, json_option, show_list
 from hubbub.cli.times import Moment
 from hubbub.domain.journal import KINDS, JournalEvent
@@ -105,7 +105,7 @@ def _of(folder: JournalFolder, state: str) -> list[Path]:
 
 
 def _events(folder: JournalFolder) -> Iterator[JournalEvent]:
-    """By segment, in the order in which they were begun."""
+    """Events by segment, in the order of their creation."""
     found = [*_of(folder, "sealed"), *_of(folder, "closed"), *_of(folder, "open")]
     for path in sorted(found, key=lambda each: each.stem.split("-", 1)[-1]):
         try:
@@ -121,7 +121,7 @@ def _read_sealed(path: Path) -> Iterator[JournalEvent]:
 
 
 def _line(event: JournalEvent) -> str:
-    """Time, kind, hub and channel, then what else there is."""
+    """Time, kind, hub and channel, then the other fields."""
     at = datetime.fromtimestamp(event.at / 1e6, UTC)
     parts = [f"{at:%Y-%m-%dT%H:%M:%S.%f}Z", event.kind, event.hub, event.channel or ""]
     values: dict[str, Any] = msgspec.structs.asdict(event)

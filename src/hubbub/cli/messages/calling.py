@@ -1,4 +1,4 @@
-"""`hubbub call` and `hubbub submit`: reach the services behind a hub."""
+"""`hubbub call` and `hubbub submit`: call services, and submit events to streams."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`hubbub command` and `hubbub answer`: have the hub or another client carry out a command, and
-carry out those of others."""
+"""`hubbub command` and `hubbub answer`: send commands to the hub or another client, and process
+commands of others."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import msgspec
 
 from hubbub.cli.failures import fail, run
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import to_json
 from hubbub.cli.messages.reading import print_note
 from hubbub.cli.numbers import FiniteRange
+from hubbub.cli.printing import to_json
 from hubbub.client import Client, Command, CommandRefused
 from hubbub.domain.commands.status import Status
 

@@ -1,4 +1,4 @@
-"""The option `--where`: a condition as text, with errors that point to their place."""
+"""The option `--where`: a condition as text, with errors that mark the position."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.domain.errors import InvalidFilter
 
 
 class ConditionType(click.ParamType[dict[str, Any]]):
-    """`payload.price lt 10 and event eq "sale"`."""
+    """A condition such as `payload.price lt 10 and event eq "sale"`."""
 
     name = "condition"
 

@@ -1,5 +1,5 @@
-"""The rarer fields of a message's envelope as options of `hubbub publish`, `hubbub put` and the
-put of `hubbub shell`."""
+"""The rarer envelope fields as options of `hubbub publish`, `hubbub put` and `put` in `hubbub
+shell`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _HELP = {
 
 
 def envelope_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the fields as `envelope`, those that were given."""
+    """Passes the given envelope fields to a command as `envelope`."""
 
     @functools.wraps(command)
     def with_envelope(**arguments: Any) -> Any:
@@ -82,5 +82,5 @@ def _parse(envelope: PublishEnvelope) -> PublishEnvelope:
 
 
 def parse_envelope(options: list[str]) -> PublishEnvelope:
-    """The fields that options such as `--ttl 5000` give. Raises `click.UsageError`."""
+    """Parses options such as `--ttl 5000`. Raises `click.UsageError`."""
     return cast(PublishEnvelope, _parse.main(options, "put", standalone_mode=False))

@@ -1,5 +1,5 @@
-"""`hubbub follow`, `unfollow` and `followed`: channels whose messages reach a user by e-mail, chat
-or push, as the peer that the user is."""
+"""`hubbub follow`, `unfollow` and `followed`: channels whose messages the user receives as a peer,
+by e-mail, chat or push."""
 
 from __future__ import annotations
 

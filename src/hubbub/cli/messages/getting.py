@@ -1,4 +1,4 @@
-"""`hubbub get`: fetch what waits for a durable subscription."""
+"""`hubbub get`: fetches messages of a durable subscription."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import click
 from hubbub.cli.failures import WRONG, fail, run
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.over_zeromq import zeromq_client, zeromq_option
-from hubbub.cli.messages.printing import message_line
 from hubbub.cli.messages.topics import name_option
 from hubbub.cli.numbers import FiniteRange
+from hubbub.cli.printing import message_line
 from hubbub.client import Client, TopicMessage, Topics
 from hubbub.client.zeromq import ZeroMqTopics
 from hubbub.domain.errors import HubbubError
@@ -86,8 +86,7 @@ def get(
 
 @dataclass
 class Getter:
-    """Prints messages of durable subscriptions; they are out of our hands before the hub hears
-    that they are done."""
+    """Prints messages of durable subscriptions; they are flushed before they are acknowledged."""
 
     name: str
     consumer: str
@@ -120,7 +119,7 @@ class Getter:
                 await asyncio.sleep(1)
 
     async def _fetch(self, topics: Source, topic: str, limit: int, wait: float) -> bool:
-        """Whether there was anything."""
+        """Returns whether there were messages."""
         messages = await topics.get(
             topic,
             self.name,

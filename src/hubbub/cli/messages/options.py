@@ -1,5 +1,5 @@
-"""The options of all commands that talk to a server: its address, the hub, the token, and which
-certificates to trust."""
+"""Common options of commands that talk to a server: address, hub, token, and trusted
+certificates."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ _insecure = click.option(
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """Which certificates of servers to accept."""
+    """Trusted certificates of servers."""
 
     ca_file: Path | None
     insecure: bool
 
     def context(self, url: str) -> ssl.SSLContext | None:
-        """None for an address that is not encrypted. Raises `BadRequest`."""
+        """None for an unencrypted address. Raises `BadRequest`."""
         if not url.lower().startswith(("wss://", "https://")):
             return None
         return trusting_context(self.ca_file, verify=not self.insecure)
 
 
 def trust_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the argument `trust`."""
+    """Passes the argument `trust` to a command."""
 
     @functools.wraps(command)
     def with_trust(ca_file: Path | None, insecure: bool, **arguments: Any) -> None:
@@ -81,7 +81,7 @@ def trust_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 class Notes(logging.Handler):
-    """Shows what the client logs, with a remedy at its end."""
+    """Prints the client's log messages, with a remedy at the end."""
 
     def __init__(self, remedy: str = "") -> None:
         super().__init__()
@@ -97,7 +97,7 @@ _hub_notes = Notes("; another one is given with --hub or HUBBUB_HUB")
 def hub_options(
     command: Callable[..., Coroutine[Any, Any, None] | None],
 ) -> Callable[..., None]:
-    """Gives a command, as its first argument, a function that makes a client, not connected yet.
+    """Passes a function to the command, as its first argument, that creates an unconnected client.
     The command may be a coroutine."""
 
     @functools.wraps(command)
@@ -119,7 +119,7 @@ def hub_options(
 
 
 def people_options(command: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Gives a command the people and tools of the hub as its first argument, and runs it."""
+    """Passes the hub's `People` to a command as its first argument, and runs it."""
 
     @functools.wraps(command)
     def with_people(url: str, hub: str, token: str | None, trust: Trust, **arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""`--zeromq ENDPOINT`, for commands about topics."""
+"""The option `--zeromq ENDPOINT` of topic commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from hubbub.cli.messages.options import Notes
 from hubbub.client.zeromq import ZeroMqTopics
 
 _notes = Notes()
+TRIES = 3
+"""How often a command sends a request before it gives up."""
 
 zeromq_option = click.option(
     "--zeromq",
@@ -19,7 +21,7 @@ zeromq_option = click.option(
 
 
 def zeromq_client(endpoint: str) -> ZeroMqTopics:
-    """For the hub and the token that the command was given."""
+    """A client with the hub and token of the command."""
     logging.getLogger("hubbub.client.zeromq").addHandler(_notes)
     given = click.get_current_context().params
-    return ZeroMqTopics(endpoint, hub=given["hub"], token=given["token"])
+    return ZeroMqTopics(endpoint, hub=given["hub"], token=given["token"], tries=TRIES)

@@ -1,4 +1,4 @@
-"""The payload of a message on the command line: an argument, a file or standard input."""
+"""The payload of a message on the command line: from an argument, a file or standard input."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT
 from hubbub.domain.payloads import is_utf8, json_text
 
+ABOUT_FILE = "Send this file; `-` is standard input."
+
 
 class PayloadSource(msgspec.Struct, frozen=True):
-    """Where a payload comes from; `kind` is its content type, if one was given."""
+    """The source of a payload; `kind` is the given content type, if any."""
 
     data: str | None
     file: Path | None
@@ -52,9 +54,9 @@ class PayloadSource(msgspec.Struct, frozen=True):
 def payload_options(
     command: Callable[..., None],
     word: str = "DATA",
-    about_file: str = "Send this file; `-` is standard input.",
+    about_file: str = ABOUT_FILE,
 ) -> Callable[..., None]:
-    """Gives a command the argument `source`."""
+    """Passes the argument `source` to a command."""
 
     @functools.wraps(command)
     def with_source(

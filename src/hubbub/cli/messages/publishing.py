@@ -1,4 +1,4 @@
-"""`hubbub publish`: say something in a channel."""
+"""`hubbub publish`: publishes a message in a channel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hubbub.domain.errors import HubbubError, NotFound
 
 
 async def _stores(client: Client, channel: str) -> bool:
-    """Whether the channel keeps messages. Who may not read it is not told."""
+    """Whether the channel stores messages; False if the caller may not read it."""
     try:
         await client.threads(channel, limit=1)
     except NotFound:

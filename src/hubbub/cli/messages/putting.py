@@ -1,4 +1,4 @@
-"""`hubbub put`: store a message in a topic, once."""
+"""`hubbub put`: stores a message in a topic, once."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def _put_safely(
     wait: float,
     quiet: bool,
 ) -> None:
-    """Once the message is in the file it will arrive, and the command has done its work."""
+    """Once the message is in the file it will be delivered, and the command succeeds."""
     async with (
         make_client(options=OFFLINE) as client,
         Outbox(client, file, on_refused=_tell_refused) as outbox,
@@ -161,7 +161,7 @@ async def _send_waiting(
 
 
 class _Trouble:
-    """Why there is no connection, for the end of a sentence."""
+    """The reason why there is no connection, as the end of a sentence."""
 
     def __init__(self, client: Client) -> None:
         self._error: HubbubError | None = None

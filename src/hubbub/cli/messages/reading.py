@@ -1,4 +1,5 @@
-"""`hubbub subscribe`, `history` and `presence`: see what is said, was said, and who is there."""
+"""`hubbub subscribe`, `history` and `presence`: read messages, past messages, and present
+sessions."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from hubbub.cli.messages.conditions import where_option
 from hubbub.cli.messages.envelope import JsonObject
 from hubbub.cli.messages.options import hub_options
 from hubbub.cli.messages.over_zeromq import zeromq_option
-from hubbub.cli.messages.printing import NOTIFICATION_EVENTS, describe_event, message_line
 from hubbub.cli.messages.topics import (
     Start,
     name_option,
     subscribe_durably,
     subscribe_over_zeromq,
 )
+from hubbub.cli.printing import NOTIFICATION_EVENTS, describe_event, message_line
 from hubbub.cli.tables import answer
 from hubbub.client import Client, Disconnected, Gap, Message, MessagesLost
 from hubbub.client.client import Since
@@ -179,7 +180,7 @@ async def presence(make_client: Callable[[], Client], channel: str, as_json: boo
 
 
 def print_note(text: str) -> None:
-    """Remarks go to stderr: what is piped on stays clean."""
+    """Notes go to stderr, so that piped output stays clean."""
     click.echo(click.style(text, dim=True), err=True)
 
 

@@ -1,4 +1,4 @@
-"""`hubbub shell`: put, get, subscribe, unsubscribe and acknowledge, by hand."""
+"""`hubbub shell`: an interactive client for topics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import click
 from hubbub.cli.failures import FAILED, advice
 from hubbub.cli.messages.envelope import parse_envelope
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import escape_control, message_line
 from hubbub.cli.messages.topics import describe, name_option, show_subscriptions
+from hubbub.cli.printing import escape_control, message_line
 from hubbub.client import Client, TopicMessage, sync
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 
@@ -56,7 +56,7 @@ def shell(make_client: Callable[[], Client], name: str, no_ack: bool) -> None:
 
 
 class Usage(Exception):
-    """The line is not what the command takes."""
+    """The line is not valid for the command."""
 
 
 class Shell:
@@ -65,7 +65,7 @@ class Shell:
         self._name = name
         self._acknowledge = acknowledge
         self._got: dict[str, int] = {}
-        """By topic, the serial of the last message that was got and not acknowledged."""
+        """The serial of the last fetched and unacknowledged message, by topic."""
         self.seen: set[str] = set()
         self.failures = 0
         self._commands: dict[str, Callable[[str], None]] = {
@@ -83,7 +83,7 @@ class Shell:
         return [*self._commands, "quit"]
 
     def execute(self, line: str) -> bool:
-        """Do what a line says; answers whether to go on."""
+        """Executes a line; returns whether to continue."""
         word, _, rest = line.strip().partition(" ")
         if word in ("quit", "exit"):
             return False
@@ -190,7 +190,7 @@ class Shell:
 
 
 def _answer(error: HubbubError) -> str:
-    """As the reliable publish-subscribe service calls it."""
+    """The error's name in the reliable publish-subscribe service."""
     if isinstance(error, NotSubscribed):
         return "NotSubscribed"
     return "NonExistentTopic" if isinstance(error, TopicNotFound) else "ERROR"
@@ -203,7 +203,7 @@ def _advice(error: HubbubError) -> str:
 
 
 def _split(rest: str, usage: str) -> tuple[str, str]:
-    """The topic, which may be quoted, and what follows it."""
+    """The topic, possibly quoted, and the rest of the line."""
     source = io.StringIO(rest)
     lexer = shlex.shlex(source, posix=True)
     lexer.whitespace_split = True
@@ -218,7 +218,7 @@ def _split(rest: str, usage: str) -> tuple[str, str]:
 
 
 def _unquote(message: str) -> str:
-    """A message in quotation marks is what they enclose; all else is taken as it is."""
+    """Removes enclosing quotation marks; other text is unchanged."""
     if message[0] in "'\"":
         with contextlib.suppress(ValueError):
             parts = shlex.split(message)
@@ -256,7 +256,7 @@ def _talk(session: Shell) -> None:
 
 @contextlib.contextmanager
 def _line_editing(session: Shell) -> Iterator[None]:
-    """History and completion, where there is readline."""
+    """History and completion, if readline is available."""
     try:
         import readline
     except ImportError:

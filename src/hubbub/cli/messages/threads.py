@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import click
 
 from hubbub.cli.messages.options import hub_options
-from hubbub.cli.messages.printing import escape_control, message_line, message_object, to_json
 from hubbub.cli.messages.reading import print_note
+from hubbub.cli.printing import escape_control, message_line, message_object, to_json
 from hubbub.client import Client, Thread
 from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE
 

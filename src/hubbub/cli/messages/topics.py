@@ -1,4 +1,4 @@
-"""`hubbub topics`, `unsubscribe` and `ack`: durable subscriptions and where they stand."""
+"""`hubbub topics`, `unsubscribe` and `ack`: durable subscriptions and their state."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def subscribe_durably(
     shared: bool,
     as_json: bool,
 ) -> None:
-    """The answer for each topic; one that is there keeps its place."""
+    """Prints the result for each topic; an existing subscription keeps its cursor."""
     options = SubscriptionOptions(shared=True) if shared else None
     async with make_client() as client:
         for topic in topics:
@@ -127,7 +127,7 @@ async def subscribe_durably(
 
 
 def describe(info: SubscriptionInfo) -> str:
-    """In one line, what came of a request to subscribe."""
+    """The result of a subscription request in one line."""
     there = "" if info.new else ", was there already"
     return f"SUBSCRIBED {info.key.channel} ({info.key.name}{there}), {info.lag} waiting"
 

@@ -1,4 +1,4 @@
-"""What the commands of `hubbub pipeline` share: where the journal and the tables are."""
+"""Common options of `hubbub pipeline`: locations of the journal and the tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.cli.server.serving import config_option, load_settings
 
 
 class Place(click.ParamType["Path | str"]):
-    """A folder, or the URL of a place in an object store."""
+    """A folder, or a URL in an object store."""
 
     name = "place"
 
@@ -30,7 +30,7 @@ class Place(click.ParamType["Path | str"]):
 def folders(
     journal: Path | str | None, warehouse: Path | str | None, config: Path | None
 ) -> tuple[Path | str, Path | str]:
-    """Where the journal and the warehouse are: as told, or as the configuration says. Raises
+    """The locations of journal and warehouse: from the options, or from the configuration. Raises
     `SettingsError`."""
     if journal is not None and warehouse is not None:
         return journal, warehouse
@@ -76,7 +76,8 @@ def format_option(told: str) -> Callable[[Callable[..., None]], Callable[..., No
 
 
 def warehouse_command(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command the place of the tables as `warehouse`, and clear failures."""
+    """Passes the location of the tables to the command as `warehouse`, and converts errors to clear
+    messages."""
 
     @functools.wraps(command)
     def with_warehouse(warehouse: Path | str | None, config: Path | None, **arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""How far a round is: on a terminal a bar with what remains, elsewhere a line now and then."""
+"""The progress of a round: a bar on a terminal, otherwise an occasional line."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hubbub.cli.progress import remaining
 _BAR: Final = 24
 _LOOK_SECONDS: Final = 0.5
 _LINE_SECONDS: Final = 10.0
-"""Between two lines about the same step, where there is no terminal."""
+"""The interval of lines about the same step, without a terminal."""
 
 
 class Progress:
-    """Called with what the round does now; looks at Spark's tasks by itself."""
+    """Called with the current step of the round; polls Spark's tasks itself."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
@@ -68,7 +68,7 @@ class Progress:
             self._say(f"{self._step}: {done} of {tasks} tasks done{self._left(done, tasks)}")
 
     def _left(self, done: int, tasks: int) -> str:
-        """What remains of the step, as far as its tasks tell."""
+        """An estimate of the remaining time, from the step's tasks."""
         if not done:
             return ""
         seconds = time.monotonic() - self._step_began
@@ -90,7 +90,7 @@ class Progress:
 
 
 def _tasks() -> tuple[int, int]:
-    """Tasks of Spark's running stages: done, and all."""
+    """Tasks of Spark's running stages: completed and total."""
     context: Any = sys.modules["pyspark"].SparkContext._active_spark_context
     if context is None:
         return 0, 0

@@ -15,7 +15,6 @@ import click
 
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.journal.options import existing, needing_arrow
-from hubbub.cli.messages.printing import to_json
 from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.pipeline.options import (
     folders,
@@ -26,6 +25,7 @@ from hubbub.cli.pipeline.options import (
     warehouse_command,
     warehouse_option,
 )
+from hubbub.cli.printing import to_json
 from hubbub.cli.server.serving import config_option
 from hubbub.cli.tables import json_option, readable, show_entry, table
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from hubbub.pipeline.tables.snapshot import Snapshot
 
 _SHOWN_ROWS = 1_000
-"""In a table for people, which is laid out as a whole."""
+"""The most rows of a formatted table, which is laid out as a whole."""
 
 
 @click.command()
@@ -224,7 +224,7 @@ def _writers() -> dict[str, Callable[[pa.Table, Path], object]]:
 
 
 def _flat(rows: pa.Table) -> pa.Table:
-    """Lists, maps and objects as JSON text, which CSV has no other form for."""
+    """Converts lists, maps and objects to JSON text, since CSV cannot represent them."""
     import pyarrow as pa
 
     for place, field in enumerate(rows.schema):

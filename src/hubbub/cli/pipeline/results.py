@@ -1,4 +1,4 @@
-"""`hubbub pipeline show` and `hubbub pipeline report`: look at the tables, without Spark."""
+"""`hubbub pipeline show` and `hubbub pipeline report`: read the tables, without Spark."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from hubbub.cli.failures import WRONG, fail
-from hubbub.cli.messages.printing import to_json
 from hubbub.cli.pipeline.options import format_option, no_tables, warehouse_command
 from hubbub.cli.pipeline.report.wording import duration as in_words
+from hubbub.cli.printing import to_json
 from hubbub.cli.tables import readable, table
 from hubbub.domain.analytics import LISTED, WHOLE_TABLE_ROWS, Rows, RowsQuery, table_named
 from hubbub.domain.errors import NotFound

@@ -1,4 +1,4 @@
-"""Rounds of the pipeline with a Spark that starts when it is first needed. Imports PySpark."""
+"""Runs rounds of the pipeline; starts Spark when it is first needed. Imports PySpark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from hubbub.journal.archive import Archive
 from hubbub.journal.sealing import seal_all
 from hubbub.pipeline.failures import clear_spark_failures
-from hubbub.pipeline.jobs.rounds import Report, run_round
+from hubbub.pipeline.jobs.rounds import RoundReport, run_round
 from hubbub.pipeline.jobs.work import Said
 from hubbub.pipeline.session import spark_session
 from hubbub.pipeline.tables.location import Location
@@ -21,7 +21,7 @@ from hubbub.pipeline.tables.snapshot import open_snapshot
 
 
 class Rounds:
-    """A context manager: Spark ends with it."""
+    """A context manager: leaving it ends Spark."""
 
     def __init__(
         self,
@@ -52,9 +52,9 @@ class Rounds:
     def __exit__(self, *_: object) -> None:
         self.end_spark()
 
-    def run(self, *, said: Said, full: bool = False) -> Report:
-        """Seals what the hubs have written, and takes it in. Raises `PipelineError`, `OSError`,
-        `ArchiveUnavailable`."""
+    def run(self, *, said: Said, full: bool = False) -> RoundReport:
+        """Seals the hubs' open segments, and ingests all new ones. Raises `PipelineError`,
+        `OSError`, `ArchiveUnavailable`."""
         with clear_spark_failures(self._scratch / "spark.log"):
             if self.journal.is_local:
                 self._complete_journal(said)
@@ -86,6 +86,6 @@ class Rounds:
         )
 
     def end_spark(self) -> None:
-        """The next round starts a new one."""
+        """Ends Spark; the next round starts it again."""
         self._session = None
         self._running.close()

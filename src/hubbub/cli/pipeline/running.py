@@ -24,7 +24,7 @@ from hubbub.pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
     from hubbub.cli.pipeline.rounds import Rounds
-    from hubbub.pipeline.jobs.rounds import Report
+    from hubbub.pipeline.jobs.rounds import RoundReport
     from hubbub.pipeline.tables.location import Location
 
 MINUTE_SECONDS = 60
@@ -115,8 +115,8 @@ def start_command(every: float, **options: Any) -> None:
 
 @dataclass
 class _Interruption:
-    """Whether SIGTERM or Ctrl-C came. What they raise can get lost: PySpark replaces it by an error
-    of its connection, and Python drops what is raised while objects are finalised."""
+    """Whether SIGTERM or Ctrl-C arrived. The exceptions that they raise can get lost: PySpark
+    replaces them by a connection error, and Python drops exceptions raised during finalization."""
 
     came: bool = False
 
@@ -152,8 +152,8 @@ def _rounds(
     conf: tuple[str, ...],
     package: Path | None,
 ) -> Iterator[Rounds]:
-    """Everything that needs PySpark is imported after it is known to be there. Who follows may be
-    there before the journal is."""
+    """Modules that need PySpark are imported after checking that it is installed. With `follow`,
+    the journal need not exist yet."""
     from hubbub.pipeline.java import require_spark
 
     settings = packaging.settings(package) if package else {}
@@ -174,8 +174,8 @@ def _rounds(
 
 @contextlib.contextmanager
 def _interruptible(until_interrupted: bool) -> Iterator[_Interruption]:
-    """SIGTERM ends the command as Ctrl-C does, so that Spark is stopped and drafts are removed.
-    `until_interrupted`: that is how it ends well."""
+    """Makes SIGTERM behave like Ctrl-C, so that Spark is stopped and drafts are removed.
+    `until_interrupted`: an interrupt is the normal end."""
     interruption = _Interruption()
 
     def interrupt(_signal: int, _frame: object) -> None:
@@ -197,7 +197,7 @@ def _interruptible(until_interrupted: bool) -> Iterator[_Interruption]:
             signal.signal(number, handler)
 
 
-def _summary(report: Report, journal: Location) -> str:
+def _summary(report: RoundReport, journal: Location) -> str:
     if not report.round:
         if journal.is_local and not journal.path.exists():
             return f"nothing to do: there is no journal in {journal} yet; a hub that runs writes it"

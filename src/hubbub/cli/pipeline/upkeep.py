@@ -1,4 +1,4 @@
-"""`hubbub pipeline compact`, `vacuum` and `prune`: the upkeep of the tables, without Spark."""
+"""`hubbub pipeline compact`, `vacuum` and `prune`: maintain the tables, without Spark."""
 
 from __future__ import annotations
 

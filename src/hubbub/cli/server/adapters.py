@@ -1,4 +1,4 @@
-"""`hubbub adapter`: develop adapters of your own."""
+"""`hubbub adapter`: develop custom adapters."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from hubbub.cli.failures import clear_failures, fail
-from hubbub.cli.messages.printing import to_json
+from hubbub.cli.printing import to_json
 from hubbub.cli.server.serving import config_option, load_settings
 from hubbub.cli.tables import json_option
 from hubbub.server.backup.archive import BackupError, Manifest, Progress
@@ -62,7 +62,7 @@ def backup(
 
 
 def _step_back() -> None:
-    """Leave the processor to the hub, where that is allowed."""
+    """Lowers the process's priority, if permitted."""
     with contextlib.suppress(OSError):
         os.nice(10)
 
@@ -98,7 +98,7 @@ def tell_left_out(manifest: Manifest) -> None:
 
 
 def show() -> Progress:
-    """On a terminal, one line that changes; elsewhere nothing."""
+    """Shows progress in one updated line on a terminal, otherwise nothing."""
     width = 0
 
     def show(work: str, share: float) -> None:

@@ -1,4 +1,4 @@
-"""What `serve` prints when it is ready: where it is, and in developer mode what to try next."""
+"""The output of `serve` when it is ready: its addresses, and suggestions in developer mode."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from hubbub import __version__
+from hubbub.server.address import address_of
 from hubbub.server.settings import Settings
 
 DEFAULT_PORT = 8000
@@ -16,18 +18,15 @@ DEFAULT_PORT = 8000
 def banner(
     settings: Settings, port: int, zeromq: str | None = None, ticket: str | None = None
 ) -> str:
-    """`zeromq` is where the ZeroMQ door is, if there is one; `ticket` opens the dashboard once."""
-    listener = settings.listener
-    scheme = "https" if listener.tls.certificate else "http"
-    host = f"[{listener.host}]" if ":" in listener.host else listener.host
-    address = f"{scheme}://{host}:{port}"
+    """`zeromq` is the ZeroMQ endpoint, if there is one; `ticket` logs in to the dashboard once."""
+    address = address_of(settings, port)
     topics = f" and {zeromq}" if zeromq is not None else ""
     ready = (
         f"hubbub {__version__} is ready at {address}{topics}  (data in {settings.storage.path}/)"
     )
     if not settings.developer:
         return ready
-    option = "" if port == DEFAULT_PORT else f" --url ws://{host}:{port}"
+    option = "" if port == DEFAULT_PORT else f" --url {address.replace('http', 'ws', 1)}"
     command = command_name()
     link = f"#ticket={ticket}   (good once, for ten minutes)" if ticket is not None else ""
     path = ""
@@ -42,7 +41,7 @@ def banner(
 
   Developer mode: the hub `demo` is open to everyone on this machine.
 
-  See the hub           {address}/dashboard{link}
+  See the hub           {_dashboard(settings, port)}/dashboard{link}
   Chat in the browser   {address}/chat   (open it twice)
   A shared to-do list   {address}/board  (open it twice)
   Follow a channel      {command} subscribe news{option}
@@ -61,8 +60,17 @@ def banner(
 """
 
 
+def _dashboard(settings: Settings, port: int) -> str:
+    """The origin of the dashboard, if `listener.dashboard` sets one."""
+    own, shared = settings.listener.dashboard, urlsplit(address_of(settings, port))
+    if own.host is not None and ":" in own.host.rpartition("]")[2]:
+        return f"{shared.scheme}://{own.host}"
+    host = own.host or shared.netloc.rpartition(":")[0]
+    return f"{shared.scheme}://{host}:{own.port or port}"
+
+
 def command_name() -> str:
-    """How to call this program from the folder it was started in."""
+    """The command line that runs this program from the current folder."""
     found = shutil.which("hubbub")
     started = Path(sys.argv[0])
     if started.name != "hubbub" or (found and Path(found).samefile(started)):

@@ -36,7 +36,7 @@ def bench(arguments: tuple[str, ...]) -> None:
 
 
 def _checkout() -> Path | None:
-    """Around the current folder, or where this package is installed from."""
+    """A checkout around the current folder, or the one from which this package is installed."""
     here = Path.cwd()
     source = Path(hubbub.__file__).resolve().parents[2]
     for folder in (here, *here.parents, source):

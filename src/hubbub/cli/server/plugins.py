@@ -1,4 +1,4 @@
-"""`hubbub plugin`: develop commands of your own."""
+"""`hubbub plugin`: develop custom commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hubbub.cli.failures import FAILED
 from hubbub.domain.plugins.analysis import analyse
 from hubbub.domain.plugins.findings import Violation
 from hubbub.domain.plugins.names import name_problem
-from hubbub.domain.plugins.shape import Shape
+from hubbub.domain.plugins.shape import PluginShape
 
 
 @click.group()
@@ -46,7 +46,7 @@ def _is_accepted(file: Path) -> bool:
     return not violations
 
 
-def _offer(name: str, shape: Shape) -> str:
+def _offer(name: str, shape: PluginShape) -> str:
     offers = [f"command {name}, {shape.timeout_ms} ms"] if shape.run else []
     offers += [f"validates {collection}" for collection in shape.validates]
     offers += [f"saver of {collection}" for collection in shape.saves]

@@ -1,4 +1,4 @@
-"""`hubbub restore`: an archive as the data folder of a server, or as a hub of a running one."""
+"""`hubbub restore`: restores an archive as a data folder, or as a hub of a running server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.cli.administration.admin_client import AdminClient
 from hubbub.cli.administration.options import calling, confirm, connection_options, yes_option
 from hubbub.cli.failures import WRONG, clear_failures, fail
 from hubbub.cli.messages.options import Trust
-from hubbub.cli.messages.printing import to_json
+from hubbub.cli.printing import to_json
 from hubbub.cli.server.backup import data_folder, show, summary, tell_left_out
 from hubbub.cli.tables import json_option, show_list
 from hubbub.server.backup.archive import BackupError
@@ -110,7 +110,7 @@ def _restore_hub(
     wanted = {"hub": hub, "source": source, "archive": place}
     if not dry_run:
         confirm(f"Replace all that the hub {hub!r} holds by {source!r} of {archive}?", yes)
-    ended = _await_end(admin, admin.post("restores", body={**wanted, "dryRun": dry_run}))
+    ended = _await_end(admin, admin.call("beginRestore", {}, body={**wanted, "dryRun": dry_run}))
     failure = ended.get("error")
     if failure is not None:
         fail(f"{failure['message']} ({failure['code']}); hub {hub!r} is as it was")
@@ -143,6 +143,6 @@ def _await_end(admin: AdminClient, begun: dict[str, Any]) -> dict[str, Any]:
         share = view["rows"] / view["totalRows"] if loading else 0.0
         progress(_WORK[view["state"]], min(share, 0.99))
         time.sleep(_LOOK_SECONDS)
-        view = admin.get("restores", begun["id"])
+        view = admin.call("getRestore", {"restore": begun["id"]})
     progress("", 1.0)
     return view

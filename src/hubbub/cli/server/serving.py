@@ -1,4 +1,4 @@
-"""`hubbub serve` and `hubbub config check`: run a server, and see with which settings."""
+"""`hubbub serve` and `hubbub config check`: run a server, and show its settings."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_settings(
     port: int | None = None,
     worker: int | None = None,
 ) -> Settings:
-    """For a whole hub, or for one of several workers. Raises `SettingsError`."""
+    """Settings of a whole server, or of one of several workers. Raises `SettingsError`."""
     if config is None and Path(_USUAL_NAME).exists() and worker is None:
         note = f"note: {_USUAL_NAME} lies here and is not used; give it with --config {_USUAL_NAME}"
         click.echo(click.style(note, dim=True), err=True)

@@ -1,4 +1,4 @@
-"""`hubbub token`: make a signed token, without a running server."""
+"""`hubbub token`: creates a signed token, without a running server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_SECONDS = 10 * 365 * 86_400
 
 
 class _Validity(Duration):
-    """A number without a unit is seconds, too."""
+    """A duration; a number without a unit is in seconds."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -120,8 +120,8 @@ def token(
 
 
 def _check_hub(hub: str, settings: Settings) -> None:
-    """That the server has the hub, as far as its configuration and its database in the data folder
-    say. Nothing is known of a server that never ran, and of one with PostgreSQL."""
+    """Checks that the server has the hub, by its configuration and its database in the data folder.
+    A server that never ran, or one with PostgreSQL, cannot be checked."""
     from hubbub.server.data_folder import DATABASE
     from hubbub.storage.sqlite.inspection import hubs_in
 
@@ -139,7 +139,7 @@ def _check_hub(hub: str, settings: Settings) -> None:
 
 
 def _note_new_folder(settings: Settings) -> None:
-    """Tokens are signed before the first start, too; who is in the wrong folder should know."""
+    """Tokens can be signed before the first start, but a wrong folder is likely: prints a note."""
     from hubbub.server.data_folder import DATABASE
     from hubbub.server.secrets import FILE_NAME
 
@@ -157,7 +157,7 @@ def _note_new_folder(settings: Settings) -> None:
 
 
 def _lets_anyone_in(hub: str, settings: Settings) -> bool:
-    """As far as the configuration file says."""
+    """Whether the configuration file permits anonymous sessions."""
     return hub in settings.hubs and settings.hubs[hub].settings.allow_anonymous
 
 

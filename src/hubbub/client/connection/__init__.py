@@ -1,1 +1,1 @@
-"""One connection after the other: handshake, conversation, reconnection."""
+"""Connections to a hub: handshake, conversation, reconnection."""

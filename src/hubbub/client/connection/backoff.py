@@ -1,4 +1,4 @@
-"""How long to wait before connecting again: not at all, then longer and longer."""
+"""The delay before reconnecting: none at first, then growing."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 from hubbub.domain.errors import HubbubError, Limited
 
 
-class Backoff(msgspec.Struct):
-    """The first attempt comes at once, unless the hub said that it is too much for it. Then the
-    wait doubles up to `longest_seconds`; a random part keeps many clients from coming together."""
+class ReconnectBackoff(msgspec.Struct):
+    """The first attempt is immediate, unless the hub is overloaded. Then the delay doubles up to
+    `longest_seconds`; jitter spreads the attempts of many clients."""
 
     first_seconds: float = 0.25
     longest_seconds: float = 20.0
@@ -28,5 +28,5 @@ class Backoff(msgspec.Struct):
         return random.uniform(longest / 2, longest)
 
     def reset(self) -> None:
-        """All is well: the next loss is a new one."""
+        """Called after a stable connection: the next failure counts as the first."""
         self.attempts = 0

@@ -1,5 +1,4 @@
-"""The conversation on one connection: requests, their answers, and notices that nobody asked
-for."""
+"""The conversation on one connection: requests, their responses, and unsolicited notices."""
 
 from __future__ import annotations
 
@@ -39,8 +38,8 @@ _TOLD = (
 
 
 class Conversation:
-    """From the handshake to the end of one connection. `requested`: the channels that were
-    subscribed to on this connection."""
+    """Covers one connection from the handshake to its end. `requested`: the channels subscribed to
+    on this connection."""
 
     def __init__(self, link: Link, state: ClientState) -> None:
         self.link = link
@@ -56,7 +55,7 @@ class Conversation:
     # -- life -----------------------------------------------------------------------------------
 
     async def ended(self) -> HubbubError:
-        """Wait for the end of the connection; returns the error that ended it."""
+        """Waits for the end of the connection; returns its error."""
         return await asyncio.shield(self._reader)
 
     @property
@@ -93,14 +92,14 @@ class Conversation:
         return forget
 
     async def stop(self) -> None:
-        """End the connection if it has not ended yet, and all that runs for it."""
+        """Ends the connection if it has not ended yet, and all its tasks."""
         self.link.abort(ConnectionLost("the client closed the connection"))
         self._reader.cancel()
         await self._tasks.end()
         await asyncio.gather(self._reader, return_exceptions=True)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run something that ends with the connection."""
+        """Starts a task that ends with the connection."""
         self._tasks.start(work)
 
     def _task_failed(self, error: BaseException) -> None:
@@ -113,7 +112,7 @@ class Conversation:
     # -- questions ------------------------------------------------------------------------------
 
     async def ask(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
-        """Send a request, under an id of its own, and wait for its answer, which may take so much
+        """Sends a request with a new id and waits for its response, which may take `more_seconds`
         longer than usual. Raises the hub's error, `ConnectionLost`, or `RequestTimeout`."""
         req_id = self._state.next_id()
         request = msgspec.structs.replace(request, req_id=req_id)
@@ -130,7 +129,7 @@ class Conversation:
             self._waiting.pop(req_id, None)
         error = getattr(notice, "error", None)
         if error is not None:
-            if isinstance(notice, notices.DocumentChanged):
+            if isinstance(notice, notices.DocumentChangeResult):
                 error.details |= notice.details()
             raise error
         if not isinstance(notice, kind):
@@ -138,8 +137,8 @@ class Conversation:
         return notice
 
     async def put(self, items: Iterable[tuple[PublishItem, Answered]]) -> None:
-        """Send puts. Each one's function is called with what came of it, unless the connection
-        ends first. Raises `ConnectionLost`."""
+        """Sends puts. Each put's function is called with its result, unless the connection ends
+        first. Raises `ConnectionLost`."""
         numbered: list[PublishItem] = []
         for item, answered in items:
             req_id = self._state.next_id()
@@ -148,8 +147,8 @@ class Conversation:
         await self.send_items(tuple(numbered))
 
     async def send_items(self, items: tuple[PublishItem, ...]) -> None:
-        """Send publishes in one frame, or in several where the hub takes no frame of that size. An
-        item that cannot be sent by itself is refused here: who published it is told. Raises
+        """Sends publishes in one frame, or in several if the hub's frame limit requires it. An item
+        that is too large by itself fails here, and its publisher is notified. Raises
         `ConnectionLost`."""
         try:
             data = self.link.encode(Publish(items))
@@ -173,11 +172,11 @@ class Conversation:
     # -- what the hub says ----------------------------------------------------------------------
 
     def _handle(self, received: list[Notice]) -> Awaitable[None] | None:
-        """Answers something to wait for where a subscription is full."""
+        """Returns an awaitable if a subscription is full."""
         full: Subscription | None = None
         deliver = self._state.registry.deliver
         for notice in received:
-            if type(notice) is notices.Delivery:
+            if type(notice) is notices.MessageDelivery:
                 full = deliver(notice) or full
             else:
                 self._handle_rarer(notice)
@@ -255,7 +254,7 @@ class Conversation:
             )
 
     def introduce(self) -> notices.SessionInfo:
-        """Show the application the session as it is now; called once the handshake is complete."""
+        """Reports the current session to the application; called once the handshake is complete."""
         assert self._info is not None
         self._state.info = self._info
         return self._info

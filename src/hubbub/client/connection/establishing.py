@@ -1,5 +1,5 @@
-"""The handshake on a new connection: restore or authenticate the session, and subscribe to every
-channel from the last serial that was received."""
+"""The handshake on a new connection: restores or authenticates the session, and resubscribes to
+every channel from the last received serial."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.state import ClientState
-from hubbub.client.connection.tracker import PatternTracker, Tracker
 from hubbub.client.errors import ConnectionLost
 from hubbub.client.filters import SUBSCRIPTION_FILTER
 from hubbub.client.proof import Proof
+from hubbub.client.tracker import PatternTracker, Tracker
 from hubbub.domain.errors import HubbubError, NotFound, RequestTimeout
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import (
@@ -27,12 +27,12 @@ from hubbub.domain.notices import (
     Unsubscribed,
 )
 from hubbub.domain.requests import (
-    ChannelRequest,
     ListFilters,
     Ping,
     Restore,
     SetFilter,
     Subscribe,
+    SubscribeItem,
     UnsetFilter,
     Unsubscribe,
 )
@@ -44,8 +44,8 @@ SUBSCRIBE_BATCH = 500
 
 
 async def establish(conversation: Conversation, state: ClientState, key: str | None) -> bool:
-    """Wait for the greeting, then restore with the key of the session before, or authenticate.
-    Answers whether the session was restored."""
+    """Waits for the greeting, then restores the previous session with its key, or authenticates.
+    Returns whether the session was restored."""
     info = await asyncio.shield(conversation.greeting)
     for tracker in state.registry.trackers():
         tracker.recovering = True
@@ -57,8 +57,8 @@ async def establish(conversation: Conversation, state: ClientState, key: str | N
 
 
 async def _set_filters(conversation: Conversation, state: ClientState, restored: bool) -> None:
-    """Give a new session the filters that the application has set, and a restored one no others.
-    Filters of subscriptions are set where channels are subscribed to."""
+    """Sets the application's filters on a new session, and removes stale ones from a restored
+    session. Filters of subscriptions are set when channels are subscribed to."""
     if not state.filtered:
         return
     if restored:
@@ -90,7 +90,7 @@ async def authenticate(conversation: Conversation, proof: Proof) -> Authenticate
 
 
 async def _restore(conversation: Conversation, state: ClientState, key: str) -> bool:
-    """Whether the key restored the session. If not, the client must authenticate again."""
+    """Returns whether the key restored the session. If not, the client must authenticate again."""
     positions = state.registry.positions()
     begun = sum(
         tracker.began
@@ -128,7 +128,7 @@ async def _restore(conversation: Conversation, state: ClientState, key: str) -> 
 
 
 async def subscribe_pending(conversation: Conversation, state: ClientState) -> None:
-    """Subscribe to the channels that were not requested on this connection yet."""
+    """Subscribes to the channels that were not requested on this connection yet."""
     while True:
         pending = [
             tracker
@@ -145,7 +145,7 @@ async def subscribe_pending(conversation: Conversation, state: ClientState) -> N
 
 
 async def _filter_first(conversation: Conversation, state: ClientState, tracker: Tracker) -> bool:
-    """Set the filter that a subscription wants before it begins. Answers whether it may."""
+    """Sets a subscription's filter before it begins. Returns whether that succeeded."""
     if tracker.filter is None:
         return True
     try:
@@ -160,14 +160,14 @@ async def _filter_first(conversation: Conversation, state: ClientState, tracker:
 
 
 async def resubscribe(
-    conversation: Conversation, state: ClientState, request: ChannelRequest
+    conversation: Conversation, state: ClientState, request: SubscribeItem
 ) -> None:
-    """Subscribe again from a position: the hub sends the messages behind that position."""
+    """Subscribes again from a position: the hub sends the messages after it."""
     await _subscribe(conversation, state, [request])
 
 
 async def _subscribe(
-    conversation: Conversation, state: ClientState, channels: list[ChannelRequest]
+    conversation: Conversation, state: ClientState, channels: list[SubscribeItem]
 ) -> None:
     if not channels:
         return
@@ -185,10 +185,11 @@ async def _subscribe(
 async def _subscribe_one_by_one(
     conversation: Conversation,
     state: ClientState,
-    channels: list[ChannelRequest],
+    channels: list[SubscribeItem],
     error: HubbubError,
 ) -> None:
-    """The hub refused the whole request, perhaps for one channel name: find the name."""
+    """The hub refused the whole request, perhaps because of one invalid channel name: finds that
+    name."""
     if len(channels) > 1:
         for channel in channels:
             await _subscribe(conversation, state, [channel])
@@ -201,7 +202,7 @@ async def _subscribe_one_by_one(
 async def unsubscribe(
     conversation: Conversation, channels: Iterable[str], filtered: Iterable[str] = ()
 ) -> None:
-    """`filtered`: those of the channels whose subscription has set a filter."""
+    """`filtered`: the channels whose subscription has set a filter."""
     wanted = tuple(channels)
     conversation.requested.difference_update(wanted)
     await conversation.ask(Unsubscribe(wanted), Unsubscribed)
@@ -210,8 +211,8 @@ async def unsubscribe(
 
 
 def _refuse(state: ClientState, failures: Iterable[ChannelFailure]) -> None:
-    """End the subscriptions that the hub refuses. One that has begun is worth another attempt if
-    the hub says so: then all starts over. Raises that error."""
+    """Ends the subscriptions that the hub refuses. If a refused one had begun and the hub allows a
+    retry, raises its error, and the connection starts over."""
     begun = {tracker.channel for tracker in state.registry.trackers() if tracker.began}
     for failure in failures:
         if failure.error.retry and failure.channel in begun:

@@ -1,4 +1,4 @@
-"""One connection to a hub: requests out, notices in, until either side ends it."""
+"""One connection to a hub: sends requests and receives notices, until either side ends it."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ class _HttpError(msgspec.Struct):
 
 
 class HttpFailure(msgspec.Struct):
-    """The body of a refusal over HTTP."""
+    """The body of an HTTP error response."""
 
     error: _HttpError
 
 
 def parse_address(url: str) -> SplitResult:
-    """Addresses for WebSocket and HTTP mean the same server. Raises `BadRequest`."""
+    """Parses an address; WebSocket and HTTP URLs of a server are equivalent. Raises
+    `BadRequest`."""
     try:
         parts = urlsplit(url if "://" in url else f"ws://{url}")
         known = parts.scheme in _SCHEMES and parts.hostname and parts.port != 0
@@ -75,15 +76,15 @@ def is_loopback(url: str) -> bool:
 
 
 def socket_url(url: str, hub: str) -> str:
-    """The address of a hub's socket on the server at `url`. Raises `BadRequest`."""
+    """The URL of a hub's socket on the server at `url`. Raises `BadRequest`."""
     parts = parse_address(url)
     path = f"{parts.path.rstrip('/')}/v1/hubs/{quote(hub, safe='')}/socket"
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", ""))
 
 
 def tls_context(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """For the socket at `url`. Raises `BadRequest` where one is given for an address that is not
-    encrypted."""
+    """The TLS context for the socket at `url`. Raises `BadRequest` if one is given for an
+    unencrypted address."""
     if urlsplit(url).scheme == "wss":
         return given or trusting_context()
     if given is not None:
@@ -92,7 +93,7 @@ def tls_context(url: str, given: ssl.SSLContext | None) -> ssl.SSLContext | None
 
 
 class Link:
-    """Made by `open_link`."""
+    """One WebSocket connection, created by `open_link`."""
 
     def __init__(self, socket: ClientConnection, codec: Codec) -> None:
         self._socket = socket
@@ -101,11 +102,11 @@ class Link:
         self._farewell: HubbubError | None = None
         self.heard_at = time.monotonic()
         self.max_message_bytes = 0
-        """The largest message that the hub takes; 0: unknown."""
+        """The largest message that the hub accepts; 0: unknown."""
 
     @property
     def note(self) -> str | None:
-        """A remark of the hub about the connection, for people."""
+        """A human-readable note of the hub about the connection."""
         answer = self._socket.response
         return answer.headers.get("Hubbub-Note") if answer is not None else None
 
@@ -119,8 +120,8 @@ class Link:
         await self.transmit(self.encode(*requests))
 
     def encode(self, *requests: Request) -> bytes:
-        """One WebSocket message. Raises `TooLarge` where the hub would end the connection for it,
-        and `BadRequest` for what has no form on the wire."""
+        """Encodes one WebSocket message. Raises `TooLarge` if it exceeds the hub's limit, and
+        `BadRequest` if it cannot be encoded."""
         try:
             data = self._codec.join([self._codec.encode_request(request) for request in requests])
         except (TypeError, ValueError, OverflowError) as error:
@@ -138,8 +139,8 @@ class Link:
             raise self._lost() from None
 
     async def receive(self, handle: Handler) -> HubbubError:
-        """Pass on what comes until the connection ends; answers why it did. Where `handle`
-        answers something to wait for, nothing is read meanwhile."""
+        """Passes notices on until the connection ends; returns the reason. If `handle` returns an
+        awaitable, reading pauses until it completes."""
         recv, decode = self._socket.recv, self._codec.decode_notices
         try:
             while True:
@@ -159,7 +160,7 @@ class Link:
             return error
 
     async def watch(self, interval_seconds: float, timeout_seconds: float) -> None:
-        """Ask for a sign of life when the hub is silent; without one, end the connection."""
+        """Sends a ping when the hub is silent; without a response, ends the connection."""
         while True:
             await asyncio.sleep(max(self.heard_at + interval_seconds - time.monotonic(), 0.001))
             if time.monotonic() - self.heard_at < interval_seconds:
@@ -175,7 +176,7 @@ class Link:
                 return
 
     def abort(self, error: HubbubError) -> None:
-        """End the connection at once, without the closing handshake."""
+        """Ends the connection at once, without the closing handshake."""
         self._farewell = self._farewell or error
         self._socket.transport.abort()
 
@@ -187,7 +188,7 @@ class Link:
             self._farewell = notice.error
 
     def _lost(self) -> HubbubError:
-        """Why the connection ended: the hub's last words, else its close code."""
+        """Why the connection ended: the hub's disconnect notice, or else its close code."""
         if self._farewell is not None:
             return self._farewell
         reason = self._socket.close_reason or ""
@@ -200,8 +201,8 @@ class Link:
 async def open_link(
     url: str, codec: Codec, *, token: str | None, tls: ssl.SSLContext | None
 ) -> Link:
-    """Connect to a hub's socket, however long it takes. Raises `Unreachable`, `UntrustedServer`, or
-    what the hub says against it."""
+    """Connects to a hub's socket, without a time limit. Raises `Unreachable`, `UntrustedServer`, or
+    the hub's error."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         socket = await connect(
@@ -229,7 +230,7 @@ async def open_link(
 
 
 def _refusal(url: str, status: int, body: bytes | bytearray | None) -> HubbubError:
-    """The handshake was answered with an HTTP error."""
+    """The error for a handshake that received an HTTP error response."""
     try:
         answer = msgspec.json.decode(body or b"", type=HttpFailure)
     except msgspec.DecodeError:

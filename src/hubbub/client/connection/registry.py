@@ -1,18 +1,18 @@
-"""All subscriptions of a client by channel, and what the hub says about channels."""
+"""All subscriptions of a client by channel, and the hub's notices about channels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from hubbub.client.connection.tracker import Tracker
 from hubbub.client.events import AccessLost, Event, Told
 from hubbub.client.subscription import Subscription
+from hubbub.client.tracker import Tracker
 from hubbub.domain.errors import Conflict, HubbubError
 from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
-    Delivery,
+    MessageDelivery,
     Subscribed,
     SubscribedChannel,
     SubscribedPattern,
@@ -22,7 +22,7 @@ from hubbub.domain.requests import Position
 
 
 class Registry:
-    """A channel has at most one subscription; what comes for others is dropped."""
+    """A channel has at most one subscription; deliveries for other channels are dropped."""
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
@@ -39,8 +39,8 @@ class Registry:
         self._by_channel.update(dict.fromkeys(subscription.channels, subscription))
 
     def remove(self, subscription: Subscription) -> list[str]:
-        """The channels and patterns that nobody wants any more. Channels that match end with their
-        pattern."""
+        """Returns the channels and patterns that are no longer needed. Matching channels end with
+        their pattern."""
         channels = [
             channel
             for channel in subscription.channels
@@ -61,7 +61,7 @@ class Registry:
             yield from subscription._each_tracker
 
     def show(self, channel: str, data: dict[str, Any]) -> None:
-        """What presence shows of this client when it subscribes again."""
+        """Sets the presence data that the client sends when it subscribes again."""
         for tracker in self.trackers():
             if tracker.channel == channel:
                 tracker.presence = data
@@ -72,8 +72,8 @@ class Registry:
 
     # -- from the hub ---------------------------------------------------------------------------
 
-    def deliver(self, delivery: Delivery) -> Subscription | None:
-        """Answers the subscription if it has no more room."""
+    def deliver(self, delivery: MessageDelivery) -> Subscription | None:
+        """Returns the subscription if its queue is full."""
         subscription = self._by_channel.get(delivery.message.channel)
         if subscription is None:
             return None
@@ -93,8 +93,8 @@ class Registry:
                 subscription._confirm_pattern(confirmed)
 
     def match(self, notice: Subscribed) -> list[str]:
-        """Channels match a pattern, or cannot be followed although they do. Answers those that
-        subscriptions follow so; others are the user's own (`hSubscribe`)."""
+        """Handles channels that newly match a pattern, or failed to be followed. Returns the
+        channels that subscriptions follow; the others are the user's own (`hSubscribe`)."""
         matched = []
         for confirmed in notice.channels:
             subscription = self._by_channel.get(confirmed.channel) or self._matching(
@@ -117,7 +117,7 @@ class Registry:
         return None
 
     def refuse(self, failures: Iterable[ChannelFailure]) -> None:
-        """A subscription ends when any of its channels is refused."""
+        """Ends each subscription with a refused channel."""
         for failure in failures:
             self._end(failure.channel, failure.error)
 
@@ -127,7 +127,7 @@ class Registry:
             subscription._reset(notice)
 
     def withdraw(self, notice: Unsubscribed) -> None:
-        """Access was taken away, or channels that matched have gone."""
+        """Access was revoked, or matching channels were deleted."""
         for failure in notice.failures:
             if failure.channel in self._by_channel:
                 self._emit(AccessLost(failure.channel, failure.error))
@@ -142,7 +142,7 @@ class Registry:
         self._emit(event)
 
     def finish(self, error: HubbubError | None) -> None:
-        """The client is closed."""
+        """Ends all subscriptions, since the client is closed."""
         for subscription in self.subscriptions():
             subscription._finish(error)
         self._by_channel.clear()
@@ -154,7 +154,7 @@ class Registry:
             subscription._finish(error)
 
     def _forget(self, channel: str) -> bool:
-        """Whether the channel was one that matched."""
+        """Returns whether the channel was followed by a pattern."""
         subscription = self._by_channel.get(channel)
         if subscription is None or not subscription._matched(channel):
             return False

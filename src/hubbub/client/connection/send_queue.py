@@ -1,4 +1,4 @@
-"""Publishes on their way out: a bounded queue that also waits out the time without a connection."""
+"""A bounded queue of outgoing publishes, which also bridges disconnections."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ FRAME_BYTES = 64 * 1024
 
 
 class QueuedPublish(msgspec.Struct, eq=False):
-    """A publish, and who waits for its receipt (None: nobody)."""
+    """A publish, and the future of its receipt (None: no receipt)."""
 
     item: PublishItem
     receipt: asyncio.Future[Receipt] | None
 
 
 class SendQueue:
-    """A publish that was never sent stays for the next connection. A publish that was sent and not
-    acknowledged when the connection ends may or may not have arrived: its receipt fails."""
+    """Publishes that were never sent wait for the next connection. A publish that was sent and not
+    acknowledged when the connection ended may or may not have arrived: its receipt fails."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -51,11 +51,11 @@ class SendQueue:
         self._emptied.clear()
 
     async def filled(self) -> None:
-        """Wait until there is something to send."""
+        """Waits until there are publishes to send."""
         await self._filled.wait()
 
     def take(self) -> tuple[PublishItem, ...]:
-        """The publishes for the next frame; they count as sent from here on."""
+        """Returns the publishes for the next frame; they count as sent from here on."""
         items: list[PublishItem] = []
         size = 0
         while self._queue and len(items) < FRAME_ITEMS:
@@ -88,7 +88,7 @@ class SendQueue:
         self._check_empty()
 
     def fail_sent(self, error: HubbubError) -> None:
-        """The connection ended."""
+        """Fails the receipts of sent publishes, since the connection ended."""
         sent, self._sent = self._sent, {}
         for receipt in sent.values():
             if not receipt.done():
@@ -96,7 +96,7 @@ class SendQueue:
         self._check_empty()
 
     def fail_all(self, error: HubbubError) -> None:
-        """There will be no other connection."""
+        """Fails all receipts, since there will be no other connection."""
         queue, self._queue = self._queue, deque()
         for outgoing in queue:
             if outgoing.receipt is not None and not outgoing.receipt.done():
@@ -104,7 +104,7 @@ class SendQueue:
         self.fail_sent(error)
 
     async def emptied(self) -> None:
-        """Wait until all is sent and, where asked for, acknowledged."""
+        """Waits until all publishes are sent and, if requested, acknowledged."""
         await self._emptied.wait()
 
     def _check_empty(self) -> None:

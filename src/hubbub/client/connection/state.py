@@ -22,13 +22,13 @@ class ClientState:
         self.send_queue = SendQueue(options.max_queued)
         self.registry = Registry(emit)
         self.filters: dict[tuple[str, str | None], FilterDefinition] = {}
-        """Those that the application has set, by name and channel."""
+        """The filters set by the application, by name and channel."""
         self.filtered = False
-        """There was a filter at some time: a restored session may have it still."""
+        """Whether a filter was ever set: a restored session may still have it."""
         self.info: SessionInfo | None = None
         self.restore_key: str | None = None
         self.command_received: Callable[[CommandReceived], None] = lambda notice: None
-        """Called with each command that others send to the client."""
+        """Called with each command sent to the client."""
         self._ids = count(1)
 
     def next_id(self) -> int:

@@ -1,4 +1,5 @@
-"""Keeps a client connected: one connection after the other, until there is a reason to stop."""
+"""Keeps a client connected: opens one connection after the other, until there is a reason to
+stop."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import ssl
 import time
 from typing import TypeVar
 
-from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.backoff import ReconnectBackoff
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.establishing import (
     establish,
@@ -19,7 +20,6 @@ from hubbub.client.connection.establishing import (
 )
 from hubbub.client.connection.link import Codec, open_link, tls_context
 from hubbub.client.connection.state import ClientState
-from hubbub.client.connection.tracker import Tracker
 from hubbub.client.errors import (
     ClientClosed,
     ClientFailed,
@@ -29,6 +29,7 @@ from hubbub.client.errors import (
 )
 from hubbub.client.events import Connected, Disconnected, Gap
 from hubbub.client.subscription import Subscription
+from hubbub.client.tracker import Tracker
 from hubbub.domain.errors import (
     AuthenticationTimeout,
     HubbubError,
@@ -42,7 +43,7 @@ from hubbub.domain.requests import Close, Request
 
 logger = logging.getLogger("hubbub.client")
 notes = logging.getLogger("hubbub.client.notes")
-"""What a hub remarks to people, such as that its name may be a slip of the pen."""
+"""The hub's human-readable notes, for example that a hub name may contain a typo."""
 
 CLOSE_SECONDS = 5.0
 HEARTBEAT_SECONDS = 25.0
@@ -52,16 +53,16 @@ _PROOF_REFUSED = (InvalidToken, NotAuthenticated, AuthenticationTimeout)
 
 
 class Supervisor:
-    """Also what subscriptions need of their client (`subscription.SubscriptionOwner`)."""
+    """Implements `subscription.SubscriptionOwner`, too."""
 
     def __init__(self, url: str, codec: Codec, state: ClientState) -> None:
         self._url = url
         self._codec = codec
         self._state = state
         self._conversation: Conversation | None = None
-        """Set while it is established."""
+        """The established conversation, else None."""
         self._settled = asyncio.Event()
-        """Connected, or closed for good."""
+        """Set while connected, or when closed for good."""
         self._closed: ClientClosed | None = None
         self._runner: asyncio.Task[None] | None = None
         self._context: ssl.SSLContext | None = None
@@ -69,7 +70,7 @@ class Supervisor:
     # -- life -----------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Connect for the first time. Raises `Unreachable`, `UntrustedServer`, or the error with
+        """Connects for the first time. Raises `Unreachable`, `UntrustedServer`, or the error with
         which the hub refused the client."""
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self._state.options.start_offline:
@@ -96,7 +97,7 @@ class Supervisor:
             raise ClientClosed(self._closed.message) from self._closed.__cause__
 
     async def _run(self, started: asyncio.Future[None]) -> None:
-        """Whatever ends it is told to everybody who waits for something."""
+        """Reports the reason of its end to all waiting callers."""
         try:
             error = await self._keep_connected(started)
         except Exception as cause:
@@ -108,9 +109,10 @@ class Supervisor:
                 started.set_exception(error)
 
     async def _keep_connected(self, started: asyncio.Future[None]) -> HubbubError | None:
-        """Answers why there is no point in going on; None where the client was closed."""
+        """Returns the error that makes further attempts pointless; None if the client was
+        closed."""
         options = self._state.options
-        backoff = Backoff(options.backoff_first, options.backoff_longest)
+        backoff = ReconnectBackoff(options.backoff_first, options.backoff_longest)
         while True:
             began = time.monotonic()
             error = await self._serve_connection(started)
@@ -132,7 +134,7 @@ class Supervisor:
         return error.reconnect or isinstance(error, TooLarge)
 
     async def _serve_connection(self, started: asyncio.Future[None]) -> HubbubError:
-        """From the handshake to the end; answers why it ended."""
+        """Runs one connection from the handshake to its end; returns the reason."""
         state = self._state
         key = state.restore_key
         conversation: Conversation | None = None
@@ -162,7 +164,7 @@ class Supervisor:
                 await conversation.stop()
 
     def _tls(self) -> ssl.SSLContext | None:
-        """Made once: reading the authorities takes a while."""
+        """Cached: loading the authorities takes a while."""
         if self._context is None:
             self._context = tls_context(self._url, self._state.options.tls)
         return self._context
@@ -206,7 +208,7 @@ class Supervisor:
         self._finish(self._closed, error)
 
     async def close(self) -> None:
-        """Send what is queued if there is a connection, then leave for good. Idempotent."""
+        """Sends queued publishes if there is a connection, then closes for good. Idempotent."""
         conversation = self._conversation
         if self._closed is None and conversation is not None:
             with contextlib.suppress(TimeoutError):
@@ -233,7 +235,7 @@ class Supervisor:
     # -- for the client -------------------------------------------------------------------------
 
     async def conversation(self) -> Conversation:
-        """Wait until there is one. Raises `ClientClosed`."""
+        """Waits for an established conversation. Raises `ClientClosed`."""
         while True:
             await self._settled.wait()
             self.check_open()
@@ -243,8 +245,8 @@ class Supervisor:
             await asyncio.sleep(0)  # it ended, and the runner is about to notice
 
     async def ask_once(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
-        """Ask when there is a connection. Raises `ConnectionLost` if it breaks before the answer:
-        whether the hub did what was asked for is not known then."""
+        """Sends a request once there is a connection. Raises `ConnectionLost` if it breaks before
+        the response: the request may or may not have been executed."""
         seconds = self._state.options.request_timeout
         try:
             async with asyncio.timeout(seconds):
@@ -254,8 +256,8 @@ class Supervisor:
         return await conversation.ask(request, kind, more_seconds)
 
     async def call(self, request: Request, kind: type[N], more_seconds: float = 0.0) -> N:
-        """Ask when there is a connection, and again if it breaks before the answer. It may take so
-        much longer than usual."""
+        """Sends a request once there is a connection, and again if it breaks before the response,
+        which may take `more_seconds` longer than usual."""
         seconds = self._state.options.request_timeout + more_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -269,7 +271,7 @@ class Supervisor:
             raise RequestTimeout(f"no connection to the hub for {seconds:g} s") from None
 
     def subscribe_soon(self) -> None:
-        """There are new subscriptions; without a connection, the next one brings them."""
+        """Requests new subscriptions; without a connection, the next one includes them."""
         conversation = self._conversation
         if conversation is not None:
             conversation.spawn(subscribe_pending(conversation, self._state))
@@ -281,7 +283,7 @@ class Supervisor:
             conversation.spawn(resubscribe(conversation, self._state, request))
 
     async def end(self, subscription: Subscription) -> None:
-        """Unsubscribe; what was received can still be read."""
+        """Unsubscribes; received messages can still be read."""
         channels = self._state.registry.remove(subscription)
         filtered = [each.channel for each in subscription._each_tracker if each.filter is not None]
         subscription._finish(None)

@@ -1,4 +1,4 @@
-"""How a client knows that it talks to the right server: certificates that it trusts."""
+"""TLS trust of a client: the certificates that it accepts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hubbub.domain.errors import BadRequest
 
 
 def trusting_context(ca_file: Path | None = None, verify: bool = True) -> ssl.SSLContext:
-    """Trusts the authorities of `ca_file` (PEM), else those of the system, which the environment
-    variable `SSL_CERT_FILE` replaces. Raises `BadRequest` where the file has no certificates."""
+    """Trusts the authorities of `ca_file` (PEM), or else the system's, which the environment
+    variable `SSL_CERT_FILE` overrides. Raises `BadRequest` if the file contains no certificates."""
     if not verify:
         context = ssl.create_default_context()
         context.check_hostname = False
@@ -25,7 +25,7 @@ def trusting_context(ca_file: Path | None = None, verify: bool = True) -> ssl.SS
 
 
 def check_trust(error: BaseException, url: str) -> None:
-    """Raises `UntrustedServer` where the server's certificate is why connecting failed."""
+    """Raises `UntrustedServer` if the server's certificate caused the error."""
     if isinstance(error, ssl.SSLCertVerificationError):
         raise UntrustedServer(
             f"the certificate of the server at {url} is not trusted: {error.verify_message}"
@@ -33,8 +33,7 @@ def check_trust(error: BaseException, url: str) -> None:
 
 
 def without_tls(url: str) -> str:
-    """Why a server may have said nothing in HTTP, to end a sentence; empty for an encrypted
-    address."""
+    """A clause for error messages that suggests TLS; empty for an encrypted address."""
     scheme = url.partition("://")[0].lower()
     if scheme not in ("ws", "http"):
         return ""

@@ -1,1 +1,1 @@
-"""Local copies of documents: edits that show at once, survive a crash and are applied once."""
+"""Local copies of documents: edits are visible at once, survive a crash and are applied once."""

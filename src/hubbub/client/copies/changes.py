@@ -1,5 +1,4 @@
-"""Changes that a local copy has made and the hub has not confirmed, and what is to be done about
-them."""
+"""Pending changes of a local copy, and the effects that process them."""
 
 from __future__ import annotations
 
@@ -13,19 +12,19 @@ from hubbub.domain.documents.paths import Path, is_index
 from hubbub.domain.documents.values import NO_LIMITS, DocumentLimits, Value
 
 Guard = Literal["auto", "always", "never"]
-"""Whether a change carries the version that it was made for. `auto`: where it goes through a
-position in a list, or is a function's."""
+"""Whether a change is bound to its base version. `auto`: if its path contains a list index, or a
+function created it."""
 EditFunction = Callable[[Value], bytes]
-"""Answers the operations for a document, as JSON. It may be called again, for a newer document."""
+"""Returns the operations for a document, as JSON. It may be called again for a newer document."""
 
 LIMITS: DocumentLimits = msgspec.structs.replace(NO_LIMITS, depth=DocumentLimits().depth)
-"""Of changes before they are sent: the hub has its own."""
+"""Client-side limits; the hub enforces its own."""
 
 
 class SavedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A pending change as it is kept in a file. `base` is the version of the hub's document that it
-    was made for, in `epoch`; `lists` are those through whose positions it goes. One with a
-    `sequence` was sent: it is sent again as it is, or not at all."""
+    """A pending change in a file. `base` is the version of the hub's document for which it was
+    made, in `epoch`; `lists` are the lists that its paths index into. A change with a `sequence`
+    was sent: it is resent unchanged or not at all."""
 
     id: str
     ops: msgspec.Raw
@@ -41,8 +40,8 @@ class SavedChange(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 
 class PendingChange:
-    """A change on its way. `conflicted`: a list through whose positions it goes was changed by
-    somebody else since."""
+    """A change that the hub has not confirmed. `conflicted`: another client has changed a list that
+    its paths index into."""
 
     __slots__ = ("answered", "conflicted", "function", "saved", "tries")
 
@@ -51,7 +50,7 @@ class PendingChange:
         self.function = function
         self.conflicted = False
         self.answered: tuple[str, int] | None = None
-        """Epoch and version to which it led."""
+        """Epoch and version that the change produced."""
         self.tries = 0
 
     @property
@@ -68,7 +67,7 @@ class PendingChange:
 
     @property
     def in_flight(self) -> bool:
-        """Sent, and nobody knows what became of it."""
+        """Whether the change was sent and its result is unknown."""
         return self.sent and self.answered is None
 
     @property
@@ -82,12 +81,12 @@ class PendingChange:
         self.saved = msgspec.structs.replace(self.saved, **changes)
 
     def operations(self) -> list[Operation]:
-        """Read anew each time: a document takes their values over."""
+        """Decoded each time, because a document takes ownership of the values."""
         return read_patch(self.ops, LIMITS)
 
     def rebase(self, epoch: str, version: int) -> None:
-        """The change stands on a version now. One of a function that is lost was made for what the
-        other epoch held."""
+        """Sets the version that the change is based on. A change whose function is lost was made
+        for the content of the other epoch."""
         saved = self.saved
         if epoch != saved.epoch and saved.function and self.function is None:
             self.conflicted = True
@@ -95,7 +94,8 @@ class PendingChange:
             self.alter(epoch=epoch, base=version)
 
     def disturb(self, version: int, operations: Iterable[Operation] | None) -> None:
-        """Somebody else made the document this version with these operations (None: not known)."""
+        """Another client changed the document to this version with these operations (None:
+        unknown)."""
         saved = self.saved
         if version <= saved.base or self.function is not None:
             return
@@ -106,8 +106,8 @@ class PendingChange:
 
 
 def lists_in(root: Value, operations: Iterable[Operation]) -> tuple[Path, ...]:
-    """The lists of a document through whose positions the operations go. A list that they make
-    themselves is none of them."""
+    """The lists of a document that the operations' paths index into, except lists that the
+    operations create."""
     found: dict[Path, None] = {}
     for operation in operations:
         for path in (operation.path, operation.source or ()):
@@ -132,8 +132,8 @@ def _lists_on(value: Value, path: Path) -> Iterable[Path]:
 
 
 def touches(operations: Iterable[Operation], lists: Iterable[Path]) -> bool:
-    """Whether the operations change one of the lists themselves, or something above it. What they
-    change inside of an item does not count."""
+    """Whether the operations change one of the lists itself, or one of its parents. Changes inside
+    an item do not count."""
     lists = tuple(lists)
     for operation in operations:
         paths = [] if operation.op == "test" else [operation.path]
@@ -155,13 +155,14 @@ def _touches(path: Path, of_list: Path) -> bool:
 
 
 class Save(msgspec.Struct, frozen=True, tag_field="effect", tag="save"):
-    """To be on disk before what follows is done."""
+    """The change must be on disk before the following effects."""
 
     change: SavedChange
 
 
 class Forget(msgspec.Struct, frozen=True, tag_field="effect", tag="forget"):
-    """A saved change is settled. `producer` and `sequence` are the last that the hub has taken."""
+    """A saved change is settled. `producer` and `sequence` identify the last change that the hub
+    accepted."""
 
     id: str
     producer: str
@@ -173,7 +174,7 @@ class Send(msgspec.Struct, frozen=True, tag_field="effect", tag="send"):
 
 
 class Fetch(msgspec.Struct, frozen=True, tag_field="effect", tag="fetch", omit_defaults=True):
-    """Ask the hub for what changed since a version of an epoch; without one, for the document."""
+    """Asks the hub for the changes since a version of an epoch; without one, for the document."""
 
     since: int | None = None
     epoch: str | None = None
@@ -186,7 +187,7 @@ class Confirmed(msgspec.Struct, frozen=True, tag_field="effect", tag="confirmed"
 
 
 class Rejected(msgspec.Struct, frozen=True, tag_field="effect", tag="rejected"):
-    """The operations are handed back: they have no effect."""
+    """Returns rejected operations, which have no effect, to the application."""
 
     id: str
     ops: msgspec.Raw
@@ -194,10 +195,18 @@ class Rejected(msgspec.Struct, frozen=True, tag_field="effect", tag="rejected"):
 
 
 class Wait(msgspec.Struct, frozen=True, tag_field="effect", tag="wait"):
-    """The hub cannot take a change now: call `resend` later, after so many seconds if it said."""
+    """The hub cannot accept a change now: call `resend` later, after `seconds` if given."""
 
     id: str
     seconds: float | None
 
 
-Effect = Save | Forget | Send | Fetch | Confirmed | Rejected | Wait
+class Backoff(msgspec.Struct, frozen=True, tag_field="effect", tag="backoff"):
+    """Other clients changed the document first, `tries` times in a row: call `resend` after a
+    random delay that grows with `tries`."""
+
+    id: str
+    tries: int
+
+
+Effect = Save | Forget | Send | Fetch | Confirmed | Rejected | Wait | Backoff

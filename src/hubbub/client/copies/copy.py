@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from itertools import count
@@ -23,6 +24,7 @@ import msgspec
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.copies.changes import (
+    Backoff,
     Confirmed,
     Effect,
     Fetch,
@@ -51,28 +53,31 @@ from hubbub.domain.documents.paths import parse_path
 from hubbub.domain.documents.text import JsonList
 from hubbub.domain.documents.values import Value, stored_value
 from hubbub.domain.errors import HubbubError, RequestTimeout
-from hubbub.domain.requests import DocumentChange, DocumentGet, Producer
+from hubbub.domain.requests import ChangeDocument, DocumentGet, Producer
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger("hubbub.client")
 
 CLOSE_SECONDS = 5.0
 SAVE_SECONDS = 2.0
-"""Between two times that the hub's document is written to the file."""
+"""The interval at which the hub's document is written to the file."""
 OVERDUE_SECONDS = 1.0
-"""After which an update that must be there is asked for."""
+"""The time after which a missing update is requested."""
 FIRST_RETRY_SECONDS = 0.25
 LONGEST_RETRY_SECONDS = 20.0
+CONFLICT_SECONDS = 0.005
+"""The longest delay after a conflict with another client's edit; doubled with each conflict, up to
+nine times."""
 
 OnRejected = Callable[[Rejection], None]
 
 
 class LocalCopy:
-    """Made by `Document.local`; use it with `async with`, or call `open` and `close`.
+    """Created by `Document.local`; use it with `async with`, or call `open` and `close`.
 
-    Without a file, edits that are not confirmed when the copy is closed are lost. `on_rejected` is
-    called with every edit that has no effect; those of an earlier life stay in the file, and in
-    `rejected`, until `forget_rejected`.
+    Without a file, unconfirmed edits are lost when the copy is closed. `on_rejected` is called with
+    every edit that has no effect; those of earlier runs stay in the file, and in `rejected`, until
+    `forget_rejected`.
     """
 
     def __init__(
@@ -128,8 +133,8 @@ class LocalCopy:
         await self.close()
 
     async def open(self) -> None:
-        """Begin to follow the document; waits until it is known, from the file or from the hub.
-        Raises `FileInUse`, `FileUnusable`, `CopyMismatch`, and what the hub refuses it with."""
+        """Starts to follow the document; waits until it is read from the file or the hub. Raises
+        `FileInUse`, `FileUnusable`, `CopyMismatch`, and the hub's refusal."""
         try:
             if self._file is not None:
                 self._load(await self._file.open())
@@ -153,8 +158,8 @@ class LocalCopy:
             self._perform()
 
     async def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """Wait a while for pending edits to be confirmed, if there is a connection; then end. With
-        a file, what is pending stays in it."""
+        """Waits for up to `wait_seconds` until pending edits are confirmed, if there is a
+        connection; then ends. With a file, pending edits stay in it."""
         if self._conversation is not None and self._error is None:
             with contextlib.suppress(TimeoutError, HubbubError):
                 await asyncio.wait_for(self.settled(), wait_seconds)
@@ -182,7 +187,7 @@ class LocalCopy:
         self._end(error if isinstance(error, HubbubError) else client_failed(error))
 
     def _end(self, error: HubbubError) -> None:
-        """No edit is taken any more, and nobody learns what becomes of those that are pending."""
+        """Accepts no further edits; the results of pending ones will remain unknown."""
         self._error = self._error or error
         edits, self._edits = self._edits, {}
         for edit in edits.values():
@@ -194,7 +199,7 @@ class LocalCopy:
 
     @property
     def value(self) -> Any:
-        """The document with all pending edits, as plain Python with `bytes`; a copy."""
+        """A copy of the document with all pending edits, as plain Python with `bytes`."""
         return self.get()
 
     def get(self, path: str = "") -> Any:
@@ -203,12 +208,12 @@ class LocalCopy:
 
     @property
     def confirmed(self) -> Any:
-        """The hub's document, as far as it is known here, without pending edits."""
+        """The hub's document as last received, without pending edits."""
         return to_python(self._replica.confirmed.root)
 
     @property
     def version(self) -> int:
-        """Of `confirmed`."""
+        """The version of `confirmed`."""
         return self._replica.version
 
     @property
@@ -217,17 +222,17 @@ class LocalCopy:
 
     @property
     def pending(self) -> int:
-        """Edits that the hub has not confirmed."""
+        """The number of edits that the hub has not confirmed."""
         return self._replica.unconfirmed
 
     @property
     def error(self) -> HubbubError | None:
-        """What ended the copy; None while it works."""
+        """The error that ended the copy; None while it works."""
         return self._error
 
     @property
     def rejected(self) -> list[Rejection]:
-        """Edits of an earlier life that had no effect."""
+        """Edits of earlier runs that had no effect."""
         return list(self._rejected)
 
     async def forget_rejected(self) -> None:
@@ -236,8 +241,8 @@ class LocalCopy:
             await self._file.forget_rejected()
 
     async def watch(self) -> AsyncIterator[CopyState]:
-        """What the copy shows, now and whenever that changes; where it changes faster than it is
-        read, only the newest. Raises what ended the copy, unless it was closed."""
+        """Yields the state, now and after each change; intermediate states are skipped if the
+        reader is slower. Raises the error that ended the copy, unless it was closed."""
         seen = -1
         while True:
             if self._revision != seen:
@@ -252,8 +257,8 @@ class LocalCopy:
             await self._news.wait()
 
     async def settled(self) -> None:
-        """Wait until the hub has every edit, and the copy what became of them. Raises what ended
-        the copy."""
+        """Waits until the hub has every edit, and the copy has every result. Raises the error that
+        ended the copy."""
         while self._replica.pending:
             self._check()
             await self._news.wait()
@@ -261,9 +266,9 @@ class LocalCopy:
     # -- editing --------------------------------------------------------------------------------
 
     def patch(self, *operations: Mapping[str, Any], guard: Guard | None = None) -> Edit:
-        """Apply operations of JSON Patch, all or none of them; they show at once. Raises what
-        keeps them from fitting (`PatchFailed`, `InvalidPatch`, `InvalidPayload`) and `QueueFull`;
-        then nothing has changed."""
+        """Applies operations of JSON Patch, all or none; they are visible at once. Raises
+        `PatchFailed`, `InvalidPatch` or `InvalidPayload` if they do not fit, and `QueueFull`; the
+        copy is unchanged then."""
         self._admit()
         return self._made(self._replica.edit(operations_json(operations), guard or self._guard))
 
@@ -272,9 +277,9 @@ class LocalCopy:
         function: Callable[[Any], list[dict[str, Any]] | None],
         guard: Guard | None = None,
     ) -> Edit:
-        """Apply the operations that a function answers for the document. Where somebody else
-        changes the document first, the function is called again with the newer one, up to 25
-        times. Raises what the function raises, and as `patch`."""
+        """Applies the operations that a function returns for the document. If another client
+        changes the document first, the function is called again with the newer document, up to 25
+        times. Raises the function's exceptions, and those of `patch`."""
 
         def answer(root: Value) -> bytes:
             return operations_json(function(to_python(root)) or [])
@@ -326,7 +331,12 @@ class LocalCopy:
                 self._tasks.start(self._fetch(conversation, effect))
         elif isinstance(effect, Wait):
             if conversation is not None:
-                self._tasks.start(self._resend_later(conversation, effect))
+                delay = effect.seconds or self._next_delay()
+                self._tasks.start(self._resend_later(conversation, delay))
+        elif isinstance(effect, Backoff):
+            if conversation is not None:
+                delay = random.uniform(0, CONFLICT_SECONDS * 2 ** min(effect.tries, 9))
+                self._tasks.start(self._resend_later(conversation, delay))
         elif isinstance(effect, Confirmed):
             self._confirm(effect)
         elif isinstance(effect, Rejected):
@@ -354,7 +364,7 @@ class LocalCopy:
             self._tasks.start(self._check_overdue(effect.version))
 
     async def _check_overdue(self, version: int) -> None:
-        """The update of an own change normally comes with its answer."""
+        """The update of an own change normally arrives together with its response."""
         await asyncio.sleep(OVERDUE_SECONDS)
         if self._replica.version < version:
             self._replica.catch_up()
@@ -382,7 +392,7 @@ class LocalCopy:
         written = self._saving.get(change.id)
         if written is not None:
             await asyncio.shield(written)
-        request = DocumentChange(
+        request = ChangeDocument(
             self.channel,
             JsonList(bytes(change.ops)),
             0,
@@ -392,7 +402,7 @@ class LocalCopy:
             Producer(change.producer, change.sequence),
         )
         try:
-            found = await conversation.ask(request, notices.DocumentChanged)
+            found = await conversation.ask(request, notices.DocumentChangeResult)
         except ConnectionLost:
             return  # the next connection sends it again
         except RequestTimeout:
@@ -404,8 +414,8 @@ class LocalCopy:
             self._replica.answered(change.id, found.epoch, found.version or 0)
         self._perform()
 
-    async def _resend_later(self, conversation: Conversation, effect: Wait) -> None:
-        await asyncio.sleep(effect.seconds or self._next_delay())
+    async def _resend_later(self, conversation: Conversation, seconds: float) -> None:
+        await asyncio.sleep(seconds)
         if conversation is self._conversation:
             self._replica.resend()
             self._perform()
@@ -436,7 +446,7 @@ class LocalCopy:
     # -- the hub --------------------------------------------------------------------------------
 
     async def _connect(self) -> None:
-        """One connection after the other. Ends with `ClientClosed`."""
+        """Handles one connection after the other. Ends with `ClientClosed`."""
         while True:
             conversation = await self._supervisor.conversation()
             if self._file is not None:
@@ -452,7 +462,7 @@ class LocalCopy:
             self._replica.lost()
 
     async def _follow(self, subscription: Subscription) -> None:
-        """Ends with what ends the subscription."""
+        """Ends when the subscription ends."""
         dropped = 0
         async for event in subscription.events():
             if isinstance(event, notices.DocumentInfo):

@@ -1,4 +1,4 @@
-"""What a local copy hands out: its state, and edits that are waited for."""
+"""Public types of a local copy: its state, and awaitable edits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class CopyState(msgspec.Struct, frozen=True):
-    """What a copy shows: the hub's document at a version, with so many pending edits on top."""
+    """The state of a copy: the hub's document at a version, with `pending` edits on top."""
 
     value: Any
     version: int
@@ -19,16 +19,16 @@ class CopyState(msgspec.Struct, frozen=True):
 
 
 class EditConfirmed(msgspec.Struct, frozen=True):
-    """The version of the hub's document that has the edit."""
+    """The version of the hub's document that includes the edit."""
 
     version: int
     epoch: str
 
 
 class Edit(Awaitable[EditConfirmed]):
-    """An edit that shows already. Awaiting it waits until the hub has it on disk. Raises
-    `EditRejected`, whose `ops` are the operations, and `ClientClosed` where the copy was closed
-    before anybody knew; with a file, the edit is in it then."""
+    """An edit that is already visible. Awaiting it waits until the hub has stored it. Raises
+    `EditRejected`, whose `ops` are the operations, and `ClientClosed` if the copy was closed before
+    the result was known; with a file, the edit is kept in it."""
 
     def __init__(self, change_id: str | None, saved: asyncio.Future[None] | None) -> None:
         self.id = change_id
@@ -43,7 +43,7 @@ class Edit(Awaitable[EditConfirmed]):
         return self._future.done()
 
     async def saved(self) -> None:
-        """Wait until the edit is in the copy's file: from then on it survives a crash."""
+        """Waits until the edit is in the copy's file: from then on it survives a crash."""
         if self._saved is not None:
             await asyncio.shield(self._saved)
 

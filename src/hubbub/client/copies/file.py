@@ -1,5 +1,5 @@
-"""The file of a local copy: pending changes, and the hub's document as it was known last. All
-functions but `CopyFile`'s run inside a transaction."""
+"""The file of a local copy: pending changes, and the last known document of the hub. All functions
+except `CopyFile`'s run inside a transaction."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(SavedChange).decode
 
 
 class Rejection(msgspec.Struct, frozen=True):
-    """A change that had no effect, and why; `ops` is its JSON Patch as JSON."""
+    """A change that had no effect, and the reason; `ops` is its JSON Patch as JSON."""
 
     id: str
     ops: bytes
@@ -50,7 +50,7 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class SavedCopy(msgspec.Struct, frozen=True):
-    """What an earlier life left. `document` is None where none was known."""
+    """The content left by an earlier run. `document` is None if none was known."""
 
     producer: str = ""
     sequence: int = 0
@@ -62,7 +62,7 @@ class SavedCopy(msgspec.Struct, frozen=True):
 
 
 class CopyFile:
-    """One file has one process at a time."""
+    """A file is used by one process at a time."""
 
     def __init__(self, path: Path, hub: str, channel: str) -> None:
         self._path = path
@@ -86,14 +86,14 @@ class CopyFile:
             lock.close()
 
     def save(self, change: SavedChange) -> asyncio.Future[None]:
-        """Done when it is on disk."""
+        """The future completes when the change is on disk."""
         return self._thread.write(lambda file: _save(file, change))
 
     def forget(self, change_id: str, producer: str, sequence: int) -> asyncio.Future[None]:
         return self._thread.write(lambda file: _forget(file, change_id, producer, sequence))
 
     def reject(self, change_id: str, error: HubbubError) -> asyncio.Future[None]:
-        """Keep it for the application, which has not seen it yet."""
+        """Keeps the change for the application, which has not seen the rejection yet."""
         return self._thread.write(lambda file: _reject(file, change_id, error))
 
     def forget_rejected(self) -> asyncio.Future[None]:
@@ -102,14 +102,14 @@ class CopyFile:
     def save_document(
         self, epoch: str, version: int, document: bytes, changes: Iterable[SavedChange]
     ) -> asyncio.Future[None]:
-        """The hub's document, and the pending changes as they stand on it."""
+        """Saves the hub's document, and the pending changes rebased on it."""
         standing = tuple(changes)
         return self._thread.write(
             lambda file: _save_document(file, epoch, version, document, standing)
         )
 
     def used_by(self, user: str) -> asyncio.Future[None]:
-        """Note whose changes these are, the first time. Raises `CopyMismatch`."""
+        """Records the user who owns the changes, the first time. Raises `CopyMismatch`."""
         return self._thread.write(lambda file: _used_by(file, user))
 
 

@@ -1,7 +1,7 @@
-"""The state of a local copy: the hub's document as far as it is known, and changes on top of it.
+"""The state of a local copy: the hub's last known document, and pending changes on top of it.
 
-Pure: whatever happens comes in by a method, and what is to be done about it is what `effects`
-answers next. `spec/document-copies.json` says the same in examples, for every SDK.
+Pure: events arrive as method calls, and `effects` returns the resulting actions.
+`spec/document-copies.json` specifies this by examples, for every SDK.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 
 from hubbub.client.copies.changes import (
     LIMITS,
+    Backoff,
     Confirmed,
     EditFunction,
     Effect,
@@ -27,7 +28,7 @@ from hubbub.client.copies.changes import (
     lists_in,
     touches,
 )
-from hubbub.domain.documents.document import Document, find
+from hubbub.domain.documents.document import JsonDocument, find
 from hubbub.domain.documents.operations import read_patch, stored_patch
 from hubbub.domain.documents.paths import Path
 from hubbub.domain.documents.values import Value, copy_of, equal
@@ -40,13 +41,13 @@ from hubbub.domain.errors import (
 )
 
 MAX_TRIES = 25
-"""Of an edit by a function."""
+"""The most calls of an edit's function."""
 MAX_BUFFERED = 1000
-"""Updates that wait for those before them."""
+"""The most updates that wait for missing earlier ones."""
 
 
 class Update(msgspec.Struct, frozen=True, rename={"change_id": "changeID"}):
-    """What raised the hub's document to a version."""
+    """The change that led to a version of the hub's document."""
 
     epoch: str
     version: int
@@ -55,7 +56,8 @@ class Update(msgspec.Struct, frozen=True, rename={"change_id": "changeID"}):
 
 
 class Fetched(msgspec.Struct, frozen=True):
-    """The hub's document, or the updates that lead to a version; with `more`, to one on the way."""
+    """The hub's document, or the updates that lead to a version; with `more`, to an intermediate
+    one."""
 
     epoch: str
     version: int
@@ -65,8 +67,8 @@ class Fetched(msgspec.Struct, frozen=True):
 
 
 class Replica:
-    """`confirmed` is the hub's document at `version` of `epoch`; `view` has the pending changes on
-    top of it. At most one change is sent at a time."""
+    """`confirmed` is the hub's document at `version` of `epoch`; `view` includes the pending
+    changes. At most one change is in flight."""
 
     def __init__(
         self,
@@ -77,11 +79,11 @@ class Replica:
         producer: str = "",
         sequence: int = 0,
     ) -> None:
-        self.confirmed = Document()
+        self.confirmed = JsonDocument()
         self.epoch = ""
         self.version = 0
         self.known = False
-        """Whether the hub's document was ever seen."""
+        """Whether the hub's document was ever received."""
         self.view = self.confirmed
         self.pending = [PendingChange(each) for each in saved]
         self._new_id = new_id
@@ -90,40 +92,42 @@ class Replica:
         self._sequence = sequence
         self._connected = False
         self._current = False
-        """As far as is known, nothing is missing."""
+        """Whether all known updates were received."""
         self._fetching = False
+        self._backing_off = False
         self._held: Fetched | None = None
-        """A document that may hold the change in flight: it is taken when that is known."""
+        """A document that may include the change in flight: it is applied when that is known."""
         self._buffered: dict[tuple[str, int], Update] = {}
         self._stale = False
         self._effects: list[Effect] = []
 
     def load(self, epoch: str, version: int, document: Value) -> None:
-        """What was confirmed in an earlier life, perhaps before the saved changes were made."""
-        self.confirmed = Document(document)
+        """Loads the confirmed document of an earlier run, which may be older than the saved
+        changes."""
+        self.confirmed = JsonDocument(document)
         self.epoch, self.version, self.known = epoch, version, True
         self._rebuild()
 
     @property
     def unconfirmed(self) -> int:
-        """How many changes the hub has not taken, as far as is known."""
+        """How many changes the hub has not confirmed."""
         answered = bool(self.pending) and self.pending[0].answered is not None
         return len(self.pending) - answered
 
     def unsettled(self) -> list[SavedChange]:
-        """The changes that are to be in a file, as they stand on the confirmed document."""
+        """The changes to save, rebased on the confirmed document."""
         return [each.saved for each in self.pending if each.answered is None]
 
     def effects(self) -> list[Effect]:
-        """What is to be done since the last call, in this order."""
+        """The actions to take since the last call, in order."""
         found, self._effects = self._effects, []
         return found
 
     # -- edits ----------------------------------------------------------------------------------
 
     def edit(self, ops: bytes, guard: Guard = "auto") -> str:
-        """Apply operations to the view at once; answers the id of the change. Raises what keeps
-        them from fitting; then nothing has changed."""
+        """Applies operations to the view at once; returns the change's id. Raises an error if they
+        do not fit; nothing changes then."""
         operations = read_patch(ops, LIMITS)
         view = self._own_view()
         lists = () if guard == "never" else lists_in(view.root, operations)
@@ -131,9 +135,9 @@ class Replica:
         return self._append(ops, guard, lists)
 
     def edit_by(self, function: EditFunction, guard: Guard = "auto") -> str | None:
-        """The same, with the operations that a function answers for the view; it is called again
-        whenever the document below changes, until the change is sent. None: it answered none.
-        Raises what the function raises."""
+        """Applies the operations that a function returns for the view. The function is called again
+        whenever the underlying document changes, until the change is sent. Returns None if it
+        returned no operations. Raises the function's exceptions."""
         view = self._own_view()
         ops = function(view.root)
         operations = read_patch(ops, LIMITS)
@@ -142,7 +146,7 @@ class Replica:
         view.apply(operations, LIMITS)
         return self._append(ops, guard, (), function)
 
-    def _own_view(self) -> Document:
+    def _own_view(self) -> JsonDocument:
         if self.view is self.confirmed:
             self.view = _copy(self.confirmed)
         return self.view
@@ -173,34 +177,36 @@ class Replica:
     # -- the connection -------------------------------------------------------------------------
 
     def connected(self) -> None:
-        """There is a connection, on which the document is followed."""
+        """A connection exists on which the document is followed."""
         self._connected = True
         self.resend()
         self.catch_up()
 
     def lost(self) -> None:
-        self._connected = self._current = self._fetching = False
+        self._connected = self._current = self._fetching = self._backing_off = False
         self._held = None
         self._buffered.clear()
 
     def resend(self) -> None:
-        """Send the change in flight again, as it was."""
+        """Sends the change in flight again, unchanged; after a `Backoff`, the next change."""
         if self._connected and self.pending and self.pending[0].in_flight:
             self._effects.append(Send(self.pending[0].saved))
+        self._backing_off = False
+        self._pump()
 
     def catch_up(self) -> None:
-        """Something may be missing."""
+        """Updates may be missing: requests them."""
         self._current = False
         self._fetch()
 
     def fetch_failed(self) -> None:
-        """A `Fetch` brought nothing: call `catch_up` later."""
+        """A `Fetch` failed: call `catch_up` later."""
         self._fetching = False
 
     # -- from the hub ---------------------------------------------------------------------------
 
     def informed(self, epoch: str, version: int) -> None:
-        """The hub's document stands at a version."""
+        """The hub reported the version of its document."""
         if version == 0 and self._unwritten():
             self._stand(epoch, 0)
             self.known = self._current = self._stale = True
@@ -215,7 +221,7 @@ class Replica:
         self._finish()
 
     def fetched(self, found: Fetched) -> None:
-        """What a `Fetch` brought."""
+        """The result of a `Fetch`."""
         self._fetching = False
         if found.document is not msgspec.UNSET and self._in_flight() is not None:
             self._held = found
@@ -224,7 +230,7 @@ class Replica:
         self._finish()
 
     def answered(self, change_id: str, epoch: str, version: int) -> None:
-        """The hub has taken a change, now or earlier; that led to a version."""
+        """The hub accepted a change, now or earlier, which produced this version."""
         change = self._in_flight()
         if change is None or change.id != change_id:
             return  # its update was here first
@@ -258,6 +264,9 @@ class Replica:
         lost_function = change.saved.function and change.function is None
         if lost_function or change.tries >= (MAX_TRIES if change.function else 2**62):
             self._reject(change, error)
+        elif change.tries > 1:
+            self._backing_off = True
+            self._effects.append(Backoff(change.id, change.tries))
         now = (error.details.get("epoch"), error.details.get("version"))
         if now[0] != self.epoch or not isinstance(now[1], int) or now[1] > self.version:
             self.catch_up()
@@ -298,7 +307,7 @@ class Replica:
             self.catch_up()
 
     def _follow(self, update: Update) -> bool:
-        """Whether the update is the next one."""
+        """Returns whether the update is the next one."""
         begins = self.known and self._unwritten()
         if update.version != self.version + 1 or not (begins or update.epoch == self.epoch):
             return False
@@ -319,18 +328,27 @@ class Replica:
         return True
 
     def _unwritten(self) -> bool:
-        """Nothing here comes from a written document: no epoch is lost when another one begins."""
-        return self.version == 0 and not any(each.saved.base for each in self.pending)
+        """Whether nothing here comes from a written document: a new epoch then loses nothing."""
+        made_for_one = any(each.saved.base for each in self.pending)
+        return self.version == 0 and not made_for_one and self._written_in() is None
+
+    def _written_in(self) -> str | None:
+        """The epoch in which the hub accepted the first pending change, whose update has not
+        arrived yet: later changes were made for a document of that epoch."""
+        answered = self.pending[0].answered if self.pending else None
+        return answered[0] if answered is not None and answered[1] else None
 
     def _take_document(self, found: Fetched) -> None:
         if self.known and found.epoch == self.epoch and found.version <= self.version:
             return
-        before, self.confirmed = self.confirmed, Document(found.document)
+        before, self.confirmed = self.confirmed, JsonDocument(found.document)
+        written_in = self._written_in()
         for change in tuple(self.pending):
             saved = change.saved
             if change.answered is not None:
                 continue
-            if saved.base and saved.epoch != found.epoch:
+            made_for = written_in or (saved.epoch if saved.base else found.epoch)
+            if made_for != found.epoch:
                 self._reject(change, _anew(found))
             elif (
                 saved.function
@@ -352,15 +370,20 @@ class Replica:
         return self.pending[0] if self.pending and self.pending[0].in_flight else None
 
     def _settle(self, change: PendingChange) -> None:
-        """The hub's document has it."""
+        """The hub's document includes the change."""
         self.pending.remove(change)
-        if change.in_flight:
+        if change.answered is not None:
+            return
+        if change.sent:
             self._sequence = change.saved.sequence
-            self._effects.append(Confirmed(change.id, self.epoch, self.version))
-            self._forget(change)
+        else:
+            self._producer = ""  # the change had been sent with a sequence that is used up
+        self._effects.append(Confirmed(change.id, self.epoch, self.version))
+        self._forget(change)
 
     def _reject(self, change: PendingChange, error: Exception) -> None:
-        """What goes through lists that it changed goes with it: positions there mean others."""
+        """Rejects a change, and later ones that index into lists that it changed: their positions
+        are now wrong."""
         if change.in_flight:
             self._producer = ""  # whether its sequence is used up is not known
         self.pending.remove(change)
@@ -370,7 +393,7 @@ class Replica:
         self._undermine(change)
 
     def _undermine(self, gone: PendingChange) -> None:
-        """A change is not in the document: later ones may have been made for what it did."""
+        """A change was rejected: later ones may depend on it."""
         operations = gone.operations()
         for later in self.pending:
             made_for_it = later.saved.function or touches(operations, later.saved.lists)
@@ -381,7 +404,8 @@ class Replica:
         self._effects.append(Forget(change.id, self._producer, self._sequence))
 
     def _finish(self) -> None:
-        """Whatever came in: settle what is reached, show the result, send the next."""
+        """Called after every event: settles confirmed changes, updates the view, sends the next
+        change."""
         if self._held is not None and self._in_flight() is None:
             held, self._held = self._held, None
             self._take(held)
@@ -396,8 +420,8 @@ class Replica:
         self._pump()
 
     def _reached(self, epoch: str, version: int) -> bool:
-        """Whether the document has what led to a version. What the hub took in another epoch is
-        gone."""
+        """Whether the document includes the changes that led to a version. Changes accepted in
+        another epoch are lost."""
         if epoch != self.epoch:
             return version == 0 or (self._current and not self._fetching)
         return version <= self.version
@@ -412,7 +436,7 @@ class Replica:
         self._stale = False
 
     def _show(self, change: PendingChange) -> None:
-        """Apply a pending change to the view; one that was not sent and does not fit any more is
+        """Applies a pending change to the view; an unsent change that no longer fits is
         rejected."""
         try:
             if change.conflicted and not change.sent:
@@ -431,19 +455,22 @@ class Replica:
                 self._reject(change, error)
 
     def _run(self, change: PendingChange, function: EditFunction) -> None:
-        """The file has what the function answers last: it cannot run in another life."""
+        """Runs the function and saves its latest operations: the function itself does not survive a
+        restart."""
         ops = function(self.view.root)
         if ops != change.ops:
             change.alter(ops=msgspec.Raw(ops))
             self._effects.append(Save(change.saved))
 
     def _behind(self, change: PendingChange) -> bool:
-        """Whether the change was made for a newer document than the one that is here."""
+        """Whether the change was made for a newer document than the known one."""
         saved = change.saved
         return bool(saved.base) and (saved.epoch != self.epoch or saved.base > self.version)
 
     def _pump(self) -> None:
-        if not (self._connected and self._current and self.pending) or self._fetching:
+        if not (self._connected and self._current and self.pending):
+            return
+        if self._fetching or self._backing_off:
             return
         change = self.pending[0]
         if change.sent or self._behind(change):
@@ -459,12 +486,12 @@ class Replica:
         self._effects += [Save(change.saved), Send(change.saved)]
 
 
-def _copy(document: Document) -> Document:
-    return Document(copy_of(document.root))
+def _copy(document: JsonDocument) -> JsonDocument:
+    return JsonDocument(copy_of(document.root))
 
 
-def _same(one: Document, other: Document, paths: Iterable[Path]) -> bool:
-    """Whether both documents have the same lists there."""
+def _same(one: JsonDocument, other: JsonDocument, paths: Iterable[Path]) -> bool:
+    """Whether both documents have equal lists at these paths."""
     try:
         return all(equal(find(one.root, path), find(other.root, path)) for path in paths)
     except PatchFailed:

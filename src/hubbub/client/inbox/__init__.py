@@ -1,1 +1,1 @@
-"""An inbox: messages whose effects happen once."""
+"""An inbox: messages are processed exactly once."""

@@ -31,7 +31,7 @@ from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 class Inbox:
     """Use it with `async with`. `file` is the application's own SQLite database, or a new one.
 
-    Exactly once and in order hold for one inbox per subscription.
+    Exactly-once and ordered processing holds for one inbox per subscription.
     """
 
     def __init__(self, client: Client, file: str | PathLike[str]) -> None:
@@ -55,7 +55,7 @@ class Inbox:
                 tables.prepare(self._own)
 
     async def close(self) -> None:
-        """Tell the hub what is done, if it is there."""
+        """Acknowledges processed messages, if the hub is reachable."""
         readers, self._readers = self._readers, {}
         for reader in readers.values():
             await reader.close()
@@ -77,11 +77,11 @@ class Inbox:
         subscription: str = DEFAULT_SUBSCRIPTION,
         **how: Unpack[ReaderOptions],
     ) -> AsyncIterator[TopicMessage]:
-        """The messages of a durable subscription, which is made if it is not there; then `start`
-        says where. They come in order. One that was not processed comes again.
+        """Yields the messages of a durable subscription in order. The subscription is created if
+        necessary; `start` then sets its position. Unprocessed messages are repeated.
 
-        Raises `TopicReplaced` where the topic was deleted and made anew, or with
-        `on_replaced="reset"` begins with what there is.
+        Raises `TopicReplaced` if the topic was deleted and created again; with
+        `on_replaced="reset"`, starts over with the new topic.
         """
         async for message in self.reader(topic, subscription, **how):
             yield message
@@ -92,8 +92,8 @@ class Inbox:
         subscription: str = DEFAULT_SUBSCRIPTION,
         **how: Unpack[ReaderOptions],
     ) -> TopicReader:
-        """The reader that `messages` iterates over. Its `batch()` is for applications that process
-        several messages in one transaction."""
+        """The reader that `messages` iterates over. Its `batch()` allows processing several
+        messages in one transaction."""
         key = Key(self._client.hub, topic, subscription)
 
         def placed(epoch: str, serial: int) -> None:
@@ -113,12 +113,12 @@ class Inbox:
     def processing(
         self, *messages: TopicMessage, connection: sqlite3.Connection | None = None
     ) -> Iterator[sqlite3.Connection]:
-        """A transaction in which the application does what the messages ask for. Leaving it commits
-        that and their position together; an exception undoes both. With `connection`, it is one of
-        the application's to the same database.
+        """A transaction in which the application processes the messages. Leaving the block commits
+        the work and their position together; an exception rolls both back. `connection` may be one
+        of the application's own to the same database.
 
-        Raises `AlreadyProcessed` where another process was faster, and ValueError where a message
-        before these is not done or a transaction is open already.
+        Raises `AlreadyProcessed` if another process was faster, and ValueError if an earlier
+        message is not processed or a transaction is already open.
         """
         first, last = messages[0], messages[-1]
         key = Key(self._client.hub, first.channel, first.subscription)
@@ -137,13 +137,13 @@ class Inbox:
         reader.done(last)
 
     def skip(self, *messages: TopicMessage) -> None:
-        """Pass over messages that the application cannot do."""
+        """Skips messages that the application cannot process."""
         with self.processing(*messages):
             pass
 
     def reset(self, topic: str, subscription: str = DEFAULT_SUBSCRIPTION) -> None:
-        """Forget the position: the next reader begins where the hub says. For a topic that was
-        deleted and made anew."""
+        """Discards the position: the next reader begins where the hub says. For a topic that was
+        deleted and created again."""
         key = Key(self._client.hub, topic, subscription)
         with clear_errors(self._path), transaction(self.connection):
             tables.forget(self.connection, key)

@@ -1,4 +1,4 @@
-"""The tables of an inbox: the last message that was processed of each durable subscription."""
+"""The tables of an inbox: the last processed message of each durable subscription."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def position(connection: sqlite3.Connection, key: Key) -> tuple[str, int] | None:
-    """Epoch and serial of the last message that is done."""
+    """Epoch and serial of the last processed message."""
     found: tuple[str, int] | None = connection.execute(
         f"SELECT epoch, position FROM hubbub_inbox {_WHERE}",  # noqa: S608
         msgspec.structs.astuple(key),
@@ -53,7 +53,7 @@ def forget(connection: sqlite3.Connection, key: Key) -> None:
 
 
 def check(connection: sqlite3.Connection, key: Key, epoch: str, serial: int) -> None:
-    """Whether a message is still to be done. Raises `AlreadyProcessed` or `TopicReplaced`."""
+    """Checks that a message is not processed yet. Raises `AlreadyProcessed` or `TopicReplaced`."""
     found = position(connection, key)
     if found is None:
         return

@@ -1,1 +1,1 @@
-"""An outbox: messages that reach the hub once."""
+"""An outbox: messages reach the hub exactly once."""

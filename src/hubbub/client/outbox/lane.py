@@ -1,9 +1,8 @@
-"""The way of one topic's messages from the outbox to the hub.
+"""Sends one topic's messages from the outbox to the hub.
 
-A lane opens the producer on every connection. From then on the hub refuses what an older connection
-may still have under way, so what is known of a message stays true. Puts are sent without waiting
-for those before them; after the first error the lane stops, waits for all answers, and begins anew
-behind what the hub has on disk.
+A lane opens the producer on every connection. From then on the hub rejects late puts of older
+connections, so the known state of a message stays true. Puts are pipelined; after the first error
+the lane stops, waits for all responses, and continues after the last put that the hub has on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.backoff import ReconnectBackoff
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.envelope import size_of
 from hubbub.client.errors import ConnectionLost, OutboxMismatch
@@ -34,13 +33,14 @@ FRAME_BYTES = 64 * 1024
 SMALLEST_FRAME_BYTES = 512
 FRAME_ITEMS = 250
 WIDEST = 2000
-"""So many messages of a lane may be under way."""
+"""The most messages of a lane in flight."""
 PATIENCE = 3
-"""So often a message is tried with which the hub fails."""
+"""How often a message that the hub fails to process is tried."""
 CALM_AFTER = 100
-"""So many messages went well one at a time: then they may go together again."""
+"""After this many successes one at a time, messages are pipelined again."""
 CUT_PATIENCE = 2
-"""So often one that is alone under way when the connection ends as if for its size."""
+"""How often a message is tried whose connection ends, while it is alone in flight, as if it were
+too large."""
 
 _FATAL = (
     errors.ProducerFenced,
@@ -58,19 +58,20 @@ _REFUSED = (errors.BadRequest, errors.Denied, errors.NotFound, errors.Conflict)
 
 
 class LaneContext(Protocol):
-    """The outbox, as its lanes see it."""
+    """The outbox, as seen by its lanes."""
 
     producer: str
     file: FileThread
     careful: bool
-    """A message seems to be larger than a connection can bear: one at a time."""
+    """Whether a message seems to be too large for a connection: messages are then sent one at a
+    time."""
     turn: asyncio.Lock
-    """Whose it is then."""
+    """Held by the lane that may send in careful mode."""
     opening: asyncio.Semaphore
-    """Not all lanes open their producer at once."""
+    """Limits how many lanes open their producer concurrently."""
     answer_seconds: float
     frame_bytes: int
-    """Payload in one frame, unless one message has more."""
+    """The most payload bytes in one frame, unless a single message is larger."""
 
     async def conversation(self) -> Conversation: ...
     def confirmed(self, place: int, result: PublishResult) -> None: ...
@@ -80,7 +81,7 @@ class LaneContext(Protocol):
 
 
 class _Suspect(Exception):
-    """The hub seems to refuse this message for good."""
+    """The hub seems to refuse this message permanently."""
 
     def __init__(self, message: QueuedMessage, error: HubbubError) -> None:
         super().__init__()
@@ -93,21 +94,21 @@ class Lane:
         self._topic = topic
         self._context = context
         self._news = asyncio.Event()
-        self._backoff = Backoff(0.05, 5.0)
+        self._backoff = ReconnectBackoff(0.05, 5.0)
         self._width = WIDEST
         self._failures: Counter[int] = Counter()
-        """By place: how often something other than the message itself was to blame."""
+        """Failures by place that may be due to the message itself."""
         self._suspect: _Suspect | None = None
         self._last_at_opening = 0
         self._alone = 0
         self._begin()
 
     def stir(self) -> None:
-        """A message, an answer or the end of the connection waits to be handled."""
+        """Wakes the lane: a message, a response or the end of the connection must be handled."""
         self._news.set()
 
     async def run(self) -> None:
-        """Until there is no use in going on."""
+        """Runs until the lane cannot continue."""
         while True:
             conversation = await self._context.conversation()
             forget = conversation.call_at_end(self.stir)
@@ -132,7 +133,7 @@ class Lane:
 
     def _begin(self) -> None:
         self._under_way: dict[int, QueuedMessage] = {}
-        """By sequence."""
+        """Messages in flight by sequence number."""
         self._troubles: dict[int, tuple[QueuedMessage, HubbubError]] = {}
         self._done: list[int] = []
         self._sent = 0
@@ -160,7 +161,7 @@ class Lane:
             await self._send(conversation, following, fence or 0)
 
     async def _wait(self) -> None:
-        """Raises `RequestTimeout` where the hub owes answers and says nothing."""
+        """Raises `RequestTimeout` if the hub owes responses and is silent."""
         seconds = self._context.answer_seconds if self._under_way else None
         try:
             async with asyncio.timeout(seconds):
@@ -172,7 +173,7 @@ class Lane:
         self._news.clear()
 
     async def _open(self, conversation: Conversation) -> int:
-        """Take the producer over; answers the fence, 0 where the hub does not let us."""
+        """Takes over the producer; returns the fence, 0 if the hub does not permit it."""
         context = self._context
         try:
             async with context.opening:
@@ -192,8 +193,8 @@ class Lane:
         return opened.fence
 
     async def _drop_suspect(self, last: int | None) -> None:
-        """Nothing of older connections can be stored any more: what is not stored by now is
-        refused for good."""
+        """No put of an older connection can be stored any more: messages not stored by now were
+        refused permanently."""
         suspect, self._suspect = self._suspect, None
         if suspect is None or (last is not None and suspect.message.sequence <= last):
             return
@@ -271,7 +272,8 @@ class Lane:
                 self._context.careful = False
 
     def _judge(self) -> None:
-        """The first that failed made those behind it fail. Raises what is to be done about it."""
+        """The first failure caused the later ones. Raises the error that determines the
+        reaction."""
         message, error = self._troubles[min(self._troubles)]
         if isinstance(error, errors.SequenceReused):
             raise self._explain_reuse(message, error)
@@ -285,7 +287,7 @@ class Lane:
         raise error
 
     def _explain_reuse(self, message: QueuedMessage, error: HubbubError) -> HubbubError:
-        """Somebody else put under this producer: since it was opened here, or before."""
+        """Another process put under this producer, since it was opened here or before."""
         if message.sequence > self._last_at_opening:
             return errors.ProducerFenced(f"another process uses this outbox: {error.message}")
         return OutboxMismatch(
@@ -293,8 +295,8 @@ class Lane:
         )
 
     def _lost(self, why: HubbubError) -> None:
-        """The connection ended. If that is for our pace, slow down; if it is for a message that is
-        too large, find out which."""
+        """The connection ended. If because of the rate, slows down; if because of a message that is
+        too large, isolates it."""
         if isinstance(why, errors.Limited):
             self._width = max(1, self._width // 4)
         if not isinstance(why, errors.TooLarge) or not self._under_way:
@@ -311,13 +313,13 @@ class Lane:
             self._suspect = _Suspect(message, why)
 
     def _fails_again(self, message: QueuedMessage) -> int:
-        """Count a failure that may be the message's fault; returns how many there were."""
+        """Counts a failure that may be due to the message; returns how many there were."""
         self._failures[message.place] += 1
         return self._failures[message.place]
 
 
 def _refuses(error: HubbubError) -> bool:
-    """Whether the hub says that it will never take this message."""
+    """Whether the hub will never accept this message."""
     return isinstance(error, _REFUSED) and not isinstance(error, (*_FATAL, *_NOT_OF_THE_MESSAGE))
 
 

@@ -31,10 +31,12 @@ CLOSE_SECONDS = 5.0
 
 
 class Outbox:
-    """Use it with `async with`, or call `open` and `close`. One file has one process at a time.
+    """Use it with `async with`, or call `open` and `close`. A file is used by one process at a
+    time.
 
-    `on_refused` is called with each message that the hub refuses for good, unless somebody waits
-    for its confirmation. Refused messages stay in the file until they are forgotten or put again.
+    `on_refused` is called with each message that the hub refuses permanently, unless a caller
+    awaits its confirmation. Refused messages stay in the file until they are forgotten or put
+    again.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Outbox:
         await self.close()
 
     async def open(self) -> None:
-        """Begin to send what the file holds. Raises `FileInUse`, `FileUnusable` or
+        """Starts to send the messages in the file. Raises `FileInUse`, `FileUnusable` or
         `OutboxMismatch`."""
         self._lock = FileLock(self._path)
         try:
@@ -77,7 +79,7 @@ class Outbox:
         return tables.belongs_to(file, self._client.hub)
 
     async def close(self, wait_seconds: float = CLOSE_SECONDS) -> None:
-        """Send what waits if the hub is there and takes it in time; the rest stays in the file."""
+        """Sends waiting messages if the hub accepts them in time; the rest stays in the file."""
         if self._lock is None:
             return
         if self._client.connected and self._sender.error is None:
@@ -95,7 +97,7 @@ class Outbox:
 
     @property
     def producer(self) -> str:
-        """The id under which the hub knows this outbox."""
+        """The producer id of this outbox at the hub."""
         return self._sender.producer
 
     @property
@@ -136,9 +138,10 @@ class Outbox:
         **options: Unpack[OutboxOptions],
     ) -> Receipt | None:
         """Returns when the message is in the file and will reach the hub. With `confirm`, waits
-        until the hub has it on disk and answers the receipt; raises the hub's refusal.
+        until the hub has stored it and returns the receipt, or raises the hub's refusal.
 
-        Raises `OutboxFull`, `FileUnusable`, and what ended the outbox, such as `ProducerFenced`.
+        Raises `OutboxFull`, `FileUnusable`, and the error that ended the outbox, such as
+        `ProducerFenced`.
         """
         if confirm:
             return await (await self.submit(topic, data, event, **options))
@@ -148,8 +151,8 @@ class Outbox:
     async def submit(
         self, topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]
     ) -> asyncio.Future[Receipt]:
-        """Returns when the message is in the file. The future gives the receipt, or raises the
-        error with which the hub refused the message."""
+        """Returns when the message is in the file. The future's result is the receipt, or the error
+        with which the hub refused the message."""
         place = await self._write(tables.draft(topic, data, event, **options))
         return self._sender.receipt(place)
 
@@ -167,9 +170,8 @@ class Outbox:
         event: str = "",
         **options: Unpack[OutboxOptions],
     ) -> None:
-        """Put as part of a transaction of the application: when it commits, the message will reach
-        the hub; when it does not, the message never was. The connection is one to the file of this
-        outbox."""
+        """Puts as part of the application's transaction: the message is sent if and only if it
+        commits. The connection must be to the file of this outbox."""
         self._sender.check()
         put_in(connection, topic, data, event, **options)
         self._sender.expect_commit()
@@ -179,8 +181,8 @@ class Outbox:
         return await self._file.read(tables.count_waiting)
 
     async def drained(self) -> None:
-        """Wait until the hub has confirmed or refused all. Raises the error that ended the
-        outbox."""
+        """Waits until the hub has confirmed or refused all messages. Raises the error that ended
+        the outbox."""
         while True:
             self._sender.progress.clear()
             self._sender.check()
@@ -192,14 +194,14 @@ class Outbox:
     # -- refused messages -----------------------------------------------------------------------
 
     async def refused(self) -> list[Refusal]:
-        """The messages that the hub refused, oldest first; also those of earlier runs."""
+        """The messages that the hub refused, oldest first, including those of earlier runs."""
         return await self._file.read(tables.refused)
 
     async def forget_refused(self, refusal: Refusal) -> None:
         await self._file.write(lambda file: tables.forget(file, refusal.place))
 
     async def put_again(self, refusal: Refusal) -> None:
-        """Put it once more, behind what waits: what spoke against it is settled."""
+        """Puts a refused message again, after all waiting ones, when the cause is resolved."""
         topic = await self._file.write(lambda file: tables.put_again(file, refusal.place))
         if topic is not None:
             self._sender.stir(topic)
@@ -212,9 +214,9 @@ def put_in(
     event: str = "",
     **options: Unpack[OutboxOptions],
 ) -> None:
-    """Write a message into the outbox tables of the application's database, as part of its own
-    transaction. Whichever process has an `Outbox` on this database sends it after the commit.
-    Raises `OutboxFull`."""
+    """Writes a message to the outbox tables of the application's database, as part of its own
+    transaction. A process with an `Outbox` on this database sends it after the commit. Raises
+    `OutboxFull`."""
     message = tables.draft(topic, data, event, **options)
     join_transaction(connection)
     try:

@@ -1,5 +1,5 @@
-"""The sending side of an outbox: sends the messages in the file, notices those that other processes
-put there, and reports receipts and refusals to the application."""
+"""The sending side of an outbox: sends messages in the file, detects those that other processes put
+there, and reports receipts and refusals to the application."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OnRefused = Callable[[Refusal], None]
 
 
 class Sender:
-    """A lane for each topic, over the connection of one client (`lane.LaneContext`)."""
+    """One lane per topic, over the connection of one client (`lane.LaneContext`)."""
 
     def __init__(self, client: Client, file: FileThread, on_refused: OnRefused | None) -> None:
         self.file = file
@@ -43,7 +43,7 @@ class Sender:
         self.answer_seconds = client.options.request_timeout
         self.error: HubbubError | None = None
         self.progress = asyncio.Event()
-        """Set whenever fewer messages wait than before."""
+        """Set whenever the number of waiting messages falls."""
         self._client = client
         self._on_refused = on_refused
         self._user: str | None = None
@@ -55,7 +55,7 @@ class Sender:
         self._seen_version = 0
 
     async def start(self, producer: str) -> None:
-        """Begin with what the file holds."""
+        """Starts with the messages in the file."""
         self.producer = producer
         await self._look()
         self._loop = asyncio.get_running_loop()
@@ -75,7 +75,7 @@ class Sender:
             raise self.error
 
     def receipt(self, place: int) -> asyncio.Future[Receipt]:
-        """The receipt of the message at this place, once the hub has confirmed it."""
+        """A future for the receipt of the message at this position of the outbox."""
         receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
         self._receipts[place] = receipt
         receipt.add_done_callback(lambda _: self._receipts.pop(place, None))
@@ -84,7 +84,7 @@ class Sender:
         return receipt
 
     def give_up(self, error: HubbubError) -> None:
-        """Nobody will learn any more what came of the messages."""
+        """Fails all receipts: their results will remain unknown."""
         for receipt in list(self._receipts.values()):
             if not receipt.done():
                 receipt.set_exception(error)
@@ -93,7 +93,7 @@ class Sender:
     # -- lanes ----------------------------------------------------------------------------------
 
     def stir(self, topic: str) -> None:
-        """There is something to send."""
+        """Wakes the topic's lane: there is a message to send."""
         known = self._lanes.get(topic)
         if known is not None:
             known[0].stir()
@@ -154,7 +154,7 @@ class Sender:
                 logger.exception("the callback for refused messages failed")
 
     def fail(self, error: HubbubError) -> None:
-        """Nothing more can be sent: the application learns it from now on."""
+        """Stops sending and reports the error to the application."""
         user = self._session_user()
         if isinstance(error, ProducerFenced) and user != self._user:
             # To the hub this is a producer of somebody else.
@@ -172,13 +172,12 @@ class Sender:
     # -- what others put into the file ----------------------------------------------------------
 
     def expect_commit(self) -> None:
-        """Look more often for a while: a transaction is about to be committed. Any thread may call
-        it."""
+        """Polls more often for a while, since a transaction is about to commit. Thread-safe."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._expected.set)
 
     async def _watch(self) -> None:
-        """Notice what was put by `put_in`, here and in other processes."""
+        """Detects messages put by `put_in`, in this and other processes."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._expected.wait(), POLL_SECONDS)
@@ -190,7 +189,7 @@ class Sender:
                     hurry -= 1
 
     async def _look(self) -> bool:
-        """Whether somebody else has written."""
+        """Returns whether another connection has written."""
         version = await self.file.read(_version)
         if version == self._seen_version:
             return False
@@ -201,6 +200,6 @@ class Sender:
 
 
 def _version(file: sqlite3.Connection) -> int:
-    """Changes when another connection has written."""
+    """A number that changes when another connection has written."""
     (found,) = file.execute("PRAGMA data_version").fetchone()
     return int(found)

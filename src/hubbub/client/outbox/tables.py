@@ -1,9 +1,9 @@
-"""The tables of an outbox, and their changes. All functions run inside a transaction.
+"""The tables of an outbox. All functions run inside a transaction.
 
-The hub takes the puts to a topic only in the order of their sequence, without a gap, and does not
-count one that it refuses: its sequence goes to the one behind it. So a message has a `number` that
-never changes, and its topic says how many numbers were `given_back`: the sequence is the
-difference. Handing a sequence on is then one small write, however many wait.
+The hub accepts the puts to a topic only in the order of their sequence numbers, without a gap; the
+sequence number of a refused put goes to the next message. So a message has a `number` that never
+changes, and its topic counts how many numbers were `given_back`: the sequence number is the
+difference. Passing a sequence number on is then one small write, however many messages wait.
 """
 
 from __future__ import annotations
@@ -75,20 +75,20 @@ _attributes = msgspec.json.Decoder(Attributes).decode
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """The bounds of an outbox; refused messages that are not forgotten yet count."""
+    """The limits of an outbox; refused messages that were not forgotten count."""
 
     messages: int = 100_000
     payload_bytes: int = 1024**3
 
 
 class OutboxOptions(Envelope, total=False):
-    """A security token is not among the options: an outbox writes none down."""
+    """A security token is not an option: an outbox stores none."""
 
     content_type: str | None
 
 
 class QueuedMessage(msgspec.Struct, frozen=True):
-    """A message that the hub has not confirmed. `place` is its own in the whole file."""
+    """A message that the hub has not confirmed. `place` is unique in the file."""
 
     place: int
     sequence: int
@@ -96,7 +96,7 @@ class QueuedMessage(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A message that the hub refused for good, and why."""
+    """A message that the hub refused permanently, and the error."""
 
     place: int
     topic: str
@@ -119,8 +119,8 @@ class OutboxOwner(msgspec.Struct, frozen=True):
 def draft(
     topic: str, data: object, event: str = "", **options: Unpack[OutboxOptions]
 ) -> PublishItem:
-    """A put without its sequence, checked as far as a client can: no message that every hub would
-    refuse is written down. Raises `InvalidName`, `InvalidAttribute` or `InvalidPayload`."""
+    """A put without its sequence number, checked as far as a client can: no message that every hub
+    would refuse is stored. Raises `InvalidName`, `InvalidAttribute` or `InvalidPayload`."""
     check_name(topic, "topic")
     check_event_name(event)
     envelope: dict[str, Any] = {**options}
@@ -136,7 +136,7 @@ def _put(
 
 
 def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> None:
-    """Make the tables and the producer's id, unless they are there."""
+    """Creates the tables and the producer's id, unless they exist."""
     for statement in _SCHEMA:
         connection.execute(statement)
     usual = limits or Limits()
@@ -156,7 +156,7 @@ def prepare(connection: sqlite3.Connection, limits: Limits | None = None) -> Non
 
 
 def _upgrade(connection: sqlite3.Connection, found: int) -> None:
-    """Bring a file of an older format to this one. Raises `OutboxMismatch`."""
+    """Migrates a file of an older format. Raises `OutboxMismatch`."""
     if found == 1:
         for statement in _FROM_FORMAT_1:
             connection.execute(statement)
@@ -173,7 +173,7 @@ def owner(connection: sqlite3.Connection) -> OutboxOwner:
 
 
 def belongs_to(connection: sqlite3.Connection, hub: str) -> OutboxOwner:
-    """Note which hub the messages are for, the first time. Raises `OutboxMismatch`."""
+    """Records the hub of the messages, the first time. Raises `OutboxMismatch`."""
     connection.execute("UPDATE hubbub_outbox SET hub = ? WHERE hub IS NULL", (hub,))
     found = owner(connection)
     if found.hub != hub:
@@ -184,8 +184,8 @@ def belongs_to(connection: sqlite3.Connection, hub: str) -> OutboxOwner:
 
 
 def sent_by(connection: sqlite3.Connection, user: str) -> None:
-    """Note who sends, the first time: another user's puts are counted on their own, and what this
-    one has sent already would come twice. Raises `OutboxMismatch`."""
+    """Records the sending user, the first time: another user's puts are numbered separately, and
+    messages already sent would be duplicated. Raises `OutboxMismatch`."""
     connection.execute("UPDATE hubbub_outbox SET user = ? WHERE user IS NULL", (user,))
     found = owner(connection)
     if found.user != user:
@@ -196,7 +196,7 @@ def sent_by(connection: sqlite3.Connection, user: str) -> None:
 
 
 def add(connection: sqlite3.Connection, message: PublishItem) -> int:
-    """Write a message down behind those of its topic; answers its place. Raises `OutboxFull`."""
+    """Appends a message to its topic; returns its place. Raises `OutboxFull`."""
     size = size_of(message)
     held, held_bytes, most, most_bytes, found = connection.execute(
         "SELECT messages, bytes, max_messages, max_bytes, format FROM hubbub_outbox"
@@ -240,7 +240,7 @@ def topics_with_messages(connection: sqlite3.Connection) -> list[str]:
 def waiting(
     connection: sqlite3.Connection, topic: str, after: int, limit: int
 ) -> list[QueuedMessage]:
-    """The next messages of a topic behind a sequence, in order."""
+    """The next messages of a topic after a sequence number, in order."""
     _, given_back = _numbers(connection, topic)
     found = connection.execute(
         "SELECT place, number, event, content_type, payload, attributes"
@@ -263,14 +263,13 @@ def count_waiting(connection: sqlite3.Connection) -> int:
 
 
 def confirm(connection: sqlite3.Connection, places: list[int]) -> None:
-    """The hub has them on disk."""
+    """Deletes messages that the hub has stored."""
     _delete(connection, "hubbub_outbox_messages", places)
 
 
 def refuse(connection: sqlite3.Connection, place: int, error: HubbubError) -> Refusal | None:
-    """The hub has not stored the first message that waits in a topic, and never will. Its sequence
-    goes to the one behind it in the same transaction: whenever the process ends, the file says
-    either both or none of this."""
+    """The hub will never store the topic's first waiting message. Its sequence number goes to the
+    next message in the same transaction, so a crash cannot separate the two."""
     found = connection.execute(
         "SELECT topic, number, event, content_type, payload, attributes"
         " FROM hubbub_outbox_messages WHERE place = ?",
@@ -290,12 +289,12 @@ def refuse(connection: sqlite3.Connection, place: int, error: HubbubError) -> Re
 
 
 def reconcile(connection: sqlite3.Connection, topic: str, last: int) -> None:
-    """Go on behind the last sequence that the hub knows.
+    """Continues after the last sequence number that the hub knows.
 
-    It is one of those that wait, or the one before them. If it is lower, the hub has lost what it
-    had confirmed (the topic was deleted and made anew, or the hub went back to a backup): what
-    waits gets the sequences from there on. If it is higher, this file is an old copy. Raises
-    `OutboxMismatch`.
+    Normally it belongs to a waiting message, or precedes the first one. If it is lower, the hub has
+    lost confirmed puts (the topic was deleted and created again, or the hub was restored from a
+    backup): waiting messages get the sequence numbers from there on. If it is higher, this file is
+    an old copy. Raises `OutboxMismatch`.
     """
     following, given_back = _numbers(connection, topic)
     if last >= following - given_back:
@@ -324,7 +323,7 @@ def forget(connection: sqlite3.Connection, place: int) -> None:
 
 
 def put_again(connection: sqlite3.Connection, place: int) -> str | None:
-    """A refused message becomes the newest of its topic; answers the topic."""
+    """Moves a refused message to the end of its topic; returns the topic."""
     found = connection.execute(
         "DELETE FROM hubbub_outbox_refused WHERE place = ?"
         " RETURNING topic, event, content_type, payload, attributes",
@@ -347,7 +346,7 @@ def _read(written: bytes | None) -> Attributes | None:
 
 
 def _numbers(connection: sqlite3.Connection, topic: str) -> tuple[int, int]:
-    """The next number to give out, and how many were given back."""
+    """The next number to assign, and how many were given back."""
     found = connection.execute(
         "SELECT next, given_back FROM hubbub_outbox_topics WHERE topic = ?", (topic,)
     ).fetchone()

@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class Client(Blocking[AsyncClient]):
-    """Made by `connect`, and connected. Close it, or use it with `with`."""
+    """A connected client, created by `connect`. Close it, or use it with `with`."""
 
     def __init__(self, client: AsyncClient) -> None:
         super().__init__(self, client)
@@ -68,7 +68,7 @@ class Client(Blocking[AsyncClient]):
             raise
 
     def close(self) -> None:
-        """Send what is queued, discard the session and end all subscriptions. Idempotent."""
+        """Sends queued messages, discards the session and ends all subscriptions. Idempotent."""
         if not self._loop.is_closed():
             try:
                 self.run(self._inner.close())
@@ -81,7 +81,7 @@ class Client(Blocking[AsyncClient]):
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for something on the client's own thread."""
+        """Runs a coroutine on the client's own thread and waits for it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -91,7 +91,7 @@ class Client(Blocking[AsyncClient]):
 
     @property
     def asynchronous(self) -> AsyncClient:
-        """The client that does the work."""
+        """The underlying asynchronous client."""
         return self._inner
 
     @property
@@ -122,8 +122,8 @@ class Client(Blocking[AsyncClient]):
     command = waits(AsyncClient.command)
 
     def on_command(self, cmd: str, handler: Callable[[Command], object]) -> Callable[[], None]:
-        """Answer the command `cmd` of other users with what `handler` returns for it, on a thread
-        of its own. Answers a function that ends it."""
+        """Handles the command `cmd` of other users: `handler` returns the result, on its own
+        thread. Returns a function that removes the handler."""
 
         async def handle(command: Command) -> object:
             return await asyncio.to_thread(handler, command)
@@ -141,7 +141,7 @@ class Client(Blocking[AsyncClient]):
     def notifications(
         self, channel: str | None = None, *, since: int | None = None
     ) -> Notifications:
-        """Follow a notification channel, that of the session's user where none is named."""
+        """Follows a notification channel; without a name, the user's own."""
 
         async def begin() -> AsyncNotifications:
             return await self._inner.notifications(channel, since=since).__aenter__()
@@ -155,7 +155,7 @@ class Client(Blocking[AsyncClient]):
         where: Where | None = None,
         on_gap: OnGap = "mark",
     ) -> Subscription:
-        """Follow channels; returns when the hub confirmed."""
+        """Follows channels; returns when the hub confirmed."""
 
         async def begin() -> AsyncSubscription:
             return await self._inner.subscribe(*channels, since=since, where=where, on_gap=on_gap)
@@ -185,7 +185,7 @@ class Subscription(Blocking[AsyncSubscription]):
 
 
 class Notifications(Blocking[AsyncNotifications]):
-    """A notification channel: iterate over it for new ones."""
+    """A notification channel: iterate over it for new notifications."""
 
     def __enter__(self) -> Notifications:
         return self
@@ -225,7 +225,7 @@ def connect(
     credentials: Credentials | None = None,
     options: Options | None = None,
 ) -> Client:
-    """A client that is connected. Raises `Unreachable`, `UntrustedServer`, or the error with which
+    """Returns a connected client. Raises `Unreachable`, `UntrustedServer`, or the error with which
     the hub refused the client."""
     return Client(
         asynchronous.connect(url, hub=hub, token=token, credentials=credentials, options=options)

@@ -26,14 +26,14 @@ T = TypeVar("T")
 
 
 class Document(Blocking[AsyncDocument]):
-    """`client.document(channel)`."""
+    """A document of a channel; created by `client.document(channel)`."""
 
     get = waits(AsyncDocument.get)
     patch = waits(AsyncDocument.patch)
     patch_json = waits(AsyncDocument.patch_json)
 
     def watch(self) -> Iterator[DocumentVersion]:
-        """The document as it is, and again after every change, also over lost connections."""
+        """Yields the document now and after every change, also across lost connections."""
         return _iterated(self._runner, self._inner.watch())
 
     def local(
@@ -44,8 +44,8 @@ class Document(Blocking[AsyncDocument]):
         max_pending: int = 10_000,
         on_rejected: OnRejected | None = None,
     ) -> LocalCopy:
-        """A copy that is edited at once, also without a connection. It is open when it is made:
-        close it, or use it with `with`. `on_rejected` is called on the client's thread."""
+        """A copy that can be edited at once, even without a connection. It is open when it is
+        created: close it, or use it with `with`. `on_rejected` is called on the client's thread."""
 
         async def begin() -> AsyncLocalCopy:
             copy = self._inner.local(
@@ -58,7 +58,7 @@ class Document(Blocking[AsyncDocument]):
 
 
 class Edit:
-    """An edit that shows already."""
+    """An edit that is already visible."""
 
     def __init__(self, runner: Runner, inner: AsyncEdit) -> None:
         self._runner = runner
@@ -69,7 +69,7 @@ class Edit:
         return self._inner.done
 
     def wait(self) -> EditConfirmed:
-        """Wait until the hub has it on disk. Raises `EditRejected` and `ClientClosed`."""
+        """Waits until the hub has stored the edit. Raises `EditRejected` and `ClientClosed`."""
 
         async def confirmed() -> EditConfirmed:
             return await self._inner
@@ -77,19 +77,19 @@ class Edit:
         return self._runner.run(confirmed())
 
     def wait_saved(self) -> None:
-        """Wait until it is in the copy's file: from then on it survives a crash."""
+        """Waits until the edit is in the copy's file: from then on it survives a crash."""
         self._runner.run(self._inner.saved())
 
 
 class LocalCopy(Blocking[AsyncLocalCopy]):
-    """A copy of a document, for one or more threads."""
+    """A thread-safe copy of a document."""
 
     close = waits(AsyncLocalCopy.close)
     settled = waits(AsyncLocalCopy.settled)
     forget_rejected = waits(AsyncLocalCopy.forget_rejected)
 
     def _do(self, work: Callable[[], T]) -> T:
-        """On the client's thread, which alone may touch the copy."""
+        """Runs `work` on the client's thread, the only one that may use the copy."""
 
         async def run() -> T:
             return work()
@@ -98,7 +98,7 @@ class LocalCopy(Blocking[AsyncLocalCopy]):
 
     @property
     def value(self) -> Any:
-        """The document with all pending edits, as plain Python with `bytes`; a copy."""
+        """A copy of the document with all pending edits, as plain Python with `bytes`."""
         return self.get()
 
     def get(self, path: str = "") -> Any:
@@ -107,7 +107,7 @@ class LocalCopy(Blocking[AsyncLocalCopy]):
 
     @property
     def state(self) -> CopyState:
-        """Value, version and number of pending edits, of one moment."""
+        """Value, version and number of pending edits, as a consistent snapshot."""
         copy = self._inner
         return self._do(lambda: CopyState(copy.value, copy.version, copy.epoch, copy.pending))
 
@@ -124,7 +124,8 @@ class LocalCopy(Blocking[AsyncLocalCopy]):
         return self._inner.rejected
 
     def patch(self, *operations: Mapping[str, Any], guard: Guard | None = None) -> Edit:
-        """Apply operations of JSON Patch; they show at once. Raises as the asynchronous copy."""
+        """Applies operations of JSON Patch; they are visible at once. Raises the same errors as the
+        asynchronous copy."""
         return Edit(self._runner, self._do(lambda: self._inner.patch(*operations, guard=guard)))
 
     def edit(
@@ -132,12 +133,12 @@ class LocalCopy(Blocking[AsyncLocalCopy]):
         function: Callable[[Any], list[dict[str, Any]] | None],
         guard: Guard | None = None,
     ) -> Edit:
-        """Apply the operations that a function answers for the document. It runs on the client's
-        thread, and again where somebody else changes the document first."""
+        """Applies the operations that a function returns for the document. The function runs on the
+        client's thread, and again if another client changes the document first."""
         return Edit(self._runner, self._do(lambda: self._inner.edit(function, guard)))
 
     def watch(self) -> Iterator[CopyState]:
-        """What the copy shows, now and whenever that changes."""
+        """Yields the state, now and after each change."""
         return _iterated(self._runner, self._inner.watch())
 
 

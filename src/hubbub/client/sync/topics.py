@@ -24,7 +24,7 @@ from hubbub.domain.topics import DEFAULT_SUBSCRIPTION
 
 
 class Topics(Blocking[AsyncTopics]):
-    """`client.topics`."""
+    """The topics of a hub; available as `client.topics`."""
 
     put = waits(AsyncTopics.put)
     subscribe = waits(AsyncTopics.subscribe)
@@ -37,13 +37,13 @@ class Topics(Blocking[AsyncTopics]):
     def shared(
         self, topic: str, name: str, *, consumer: str | None = None, **how: Unpack[SharedOptions]
     ) -> SharedReader:
-        """This consumer's part of a subscription that several share: at least once, in no order."""
+        """A consumer of a shared subscription: at least once, unordered."""
         reader = self._inner.shared(topic, name, consumer=consumer, **how)
         return SharedReader(self._runner, reader)
 
 
 class SharedReader(Blocking[AsyncSharedReader]):
-    """One consumer of a subscription that several share: iterate over it."""
+    """A consumer of a shared subscription: iterate over it."""
 
     def __iter__(self) -> Iterator[TopicMessage]:
         return self
@@ -55,7 +55,7 @@ class SharedReader(Blocking[AsyncSharedReader]):
 
 
 class Outbox(Blocking[AsyncOutbox]):
-    """Open when it is made. Close it, or use it with `with`."""
+    """Open when created. Close it, or use it with `with`."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Outbox(Blocking[AsyncOutbox]):
 
 
 class Inbox(Blocking[AsyncInbox]):
-    """Open when it is made. Close it, or use it with `with`."""
+    """Open when created. Close it, or use it with `with`."""
 
     def __init__(self, client: Runner, file: str | PathLike[str]) -> None:
         super().__init__(client, AsyncInbox(client.asynchronous, file))

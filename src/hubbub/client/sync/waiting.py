@@ -1,4 +1,4 @@
-"""Methods of asynchronous objects, as methods that wait: same parameters, same answers."""
+"""Blocking versions of asynchronous methods, with the same parameters and results."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ A = TypeVar("A")
 
 
 class Runner(Protocol):
-    """A client without asyncio: the thread on which an asynchronous client works."""
+    """A synchronous client: owns the thread of an asynchronous client."""
 
     @property
     def asynchronous(self) -> Client:
-        """The client that does the work."""
+        """The underlying asynchronous client."""
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Do the work on the client's thread, and wait for it."""
+        """Runs a coroutine on the client's thread and waits for it."""
 
 
 class Blocking(Generic[A]):
-    """Stands for an asynchronous object. Its work is done on the client's thread."""
+    """Wraps an asynchronous object, whose methods run on the client's thread."""
 
     def __init__(self, runner: Runner, inner: A) -> None:
         self._runner = runner
@@ -38,13 +38,13 @@ class Blocking(Generic[A]):
         self.close()
 
     def close(self) -> None:
-        """Leaving a `with` block does this."""
+        """Called at the end of a `with` block."""
 
 
 def waits(
     method: Callable[Concatenate[A, P], Coroutine[Any, Any, R]],
 ) -> Callable[Concatenate[Blocking[A], P], R]:
-    """The method of the asynchronous object, waited for."""
+    """A blocking version of an asynchronous method."""
 
     @wraps(method)
     def call(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -54,7 +54,7 @@ def waits(
 
 
 def passes(method: Callable[Concatenate[A, P], R]) -> Callable[Concatenate[Blocking[A], P], R]:
-    """The method of the asynchronous object, if it waits for nothing."""
+    """A version of a non-blocking method, run on the client's thread."""
 
     @wraps(method)
     def call(self: Blocking[A], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,1 +1,1 @@
-"""Topics as a client uses them: put, get, acknowledge, durable subscriptions."""
+"""The client side of topics: put, get, acknowledge, durable subscriptions."""

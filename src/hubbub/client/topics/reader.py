@@ -1,7 +1,7 @@
-"""The messages of a durable subscription in order, by one reader that knows what it has done.
+"""Reads a durable subscription in order, with one reader that tracks its own position.
 
-The hub hands out what is not acknowledged. The reader acknowledges what is done when it asks for
-more, and leaves out what was done before a crash kept it from saying so.
+The hub delivers unacknowledged messages. The reader acknowledges processed messages when it fetches
+more, and skips redeliveries of messages that were processed before a crash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from typing import Literal, TypedDict
 
-from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.backoff import ReconnectBackoff
 from hubbub.client.connection.conversation import Conversation
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.errors import ConnectionLost, TopicReplaced
@@ -28,15 +28,16 @@ logger = logging.getLogger("hubbub.client")
 BATCH = 100
 WAIT_SECONDS = 30.0
 TELL_SECONDS = 5.0
-"""A slow reader acknowledges before its batch is done, so that others see how far it is."""
+"""A slow reader acknowledges before the end of its batch, so that its progress is visible."""
 
 OnReplaced = Literal["raise", "reset"]
 Start = Literal["new", "first"] | int
 
 
 class SharedOptions(TypedDict, total=False):
-    """How messages of a durable subscription are fetched. It is made if it is not there, with these
-    `options`; `start` then says where it begins: `new`, `first`, or behind a serial."""
+    """How messages of a durable subscription are fetched. The subscription is created if necessary,
+    with these `options`; `start` is then its position: `new`, `first`, or a serial after which to
+    begin."""
 
     start: Start
     options: SubscriptionOptions | None
@@ -45,16 +46,16 @@ class SharedOptions(TypedDict, total=False):
 
 
 class ReaderOptions(SharedOptions, total=False):
-    """`on_replaced`: what to do where the topic was deleted and made anew."""
+    """`on_replaced`: the reaction if the topic was deleted and created again."""
 
     on_replaced: OnReplaced
 
 
 class TopicReader:
-    """Iterate over it and say `done` for each message, in order: one that is not done comes again.
+    """Iterate over it and call `done` for each message, in order: unfinished messages are repeated.
 
-    A topic that was deleted and made anew counts from 1 again. Then the position means nothing:
-    `TopicReplaced`, or with `on_replaced="reset"` the reader begins with what there is.
+    A topic that was deleted and created again restarts its serials. The position is then invalid:
+    raises `TopicReplaced`, or with `on_replaced="reset"` starts over with the new topic.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class TopicReader:
         self.name = name
         self.epoch = position[0] if position else None
         self.position = position[1] if position else 0
-        """Everything up to this serial is done."""
+        """Everything up to this serial is processed."""
         self._supervisor = supervisor
         self._start: Start = how.get("start", "new")
         self._options = how.get("options")
@@ -83,7 +84,7 @@ class TopicReader:
         self._known: Conversation | None = None
         self._messages: list[TopicMessage] = []
         self._last: TopicMessage | None = None
-        self._backoff = Backoff()
+        self._backoff = ReconnectBackoff()
 
     # -- for the application --------------------------------------------------------------------
 
@@ -94,7 +95,9 @@ class TopicReader:
         (message, *_) = await self.batch()
         if message is self._last:
             logger.warning(
-                "message %d of %r was not done and comes again", message.serial, self.topic
+                "message %d of %r was not processed and will be delivered again",
+                message.serial,
+                self.topic,
             )
         self._last = message
         return message
@@ -113,11 +116,11 @@ class TopicReader:
                 return list(self._messages)
 
     def done(self, message: TopicMessage) -> None:
-        """The message and all before it are processed."""
+        """Marks the message and all before it as processed."""
         self.position = max(self.position, message.serial)
 
     def check_turn(self, message: TopicMessage) -> None:
-        """Raises ValueError where a message before it is not done."""
+        """Raises ValueError if an earlier message is not processed."""
         for other in self._messages:
             if self.position < other.serial < message.serial:
                 raise ValueError(
@@ -126,8 +129,8 @@ class TopicReader:
                 )
 
     async def close(self) -> None:
-        """Acknowledge what is done, if the hub is there. What it does not learn now, it learns
-        from the next reader with this position."""
+        """Acknowledges processed messages, if the hub is reachable. Otherwise the next reader with
+        this position does."""
         self._told_at = time.monotonic()
         if self.position > self._acknowledged and self._supervisor.connected and self._known:
             with contextlib.suppress(HubbubError):
@@ -162,7 +165,7 @@ class TopicReader:
         return [from_article(article, self.name, self.epoch or "") for article in answer.messages]
 
     async def _subscribe(self, conversation: Conversation) -> None:
-        """On every connection: the topic may be another by now."""
+        """Called on every connection, since the topic may have been replaced."""
         if self.epoch is None:
             info = await self._ask(conversation, self._start)
             self._place(info)
@@ -172,7 +175,7 @@ class TopicReader:
         self._known = conversation
 
     async def _check(self, conversation: Conversation) -> SubscriptionInfo:
-        """Go on behind the position, where it still means something."""
+        """Continues after the position, if it is still valid."""
         info: SubscriptionInfo | None = None
         with contextlib.suppress(BadRequest):  # the topic is not that long
             info = await self._ask(conversation, self.position)
@@ -186,7 +189,7 @@ class TopicReader:
                 f"{self.topic!r} was deleted and made anew: position {self.position} means "
                 "nothing there. Reset the position, or read with on_replaced='reset'"
             )
-        logger.warning("%r was deleted and made anew; reading from its start", self.topic)
+        logger.warning("%r was deleted and created again; reading from its start", self.topic)
         info = await self._ask(conversation, "first")
         self._place(info)
         return info

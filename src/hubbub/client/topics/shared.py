@@ -1,7 +1,7 @@
-"""One consumer of a durable subscription that several share.
+"""One consumer of a shared durable subscription.
 
-Each message goes to one of them, under a lease. Who crashes before acknowledging leaves it to
-another, who may do it a second time: at least once, and in no order.
+Each message goes to one consumer, under a lease. If a consumer crashes before acknowledging,
+another one gets the message: at least once, unordered.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from hubbub.client.connection.backoff import Backoff
+from hubbub.client.connection.backoff import ReconnectBackoff
 from hubbub.client.connection.supervisor import Supervisor
 from hubbub.client.messages import TopicMessage, from_article
 from hubbub.client.topics.reader import BATCH, WAIT_SECONDS, SharedOptions, Start
@@ -21,8 +21,8 @@ from hubbub.domain.topics import SubscriptionOptions
 
 
 class SharedReader:
-    """Made by `client.topics.shared`. Iterate over it, and `ack` or `give_back` each message.
-    Leaving `async with` gives back what was not acknowledged."""
+    """Created by `client.topics.shared`. Iterate over it, and `ack` or `give_back` each message.
+    Leaving `async with` returns unacknowledged messages."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class SharedReader:
         self._subscribed = False
         self._fetched: deque[TopicMessage] = deque()
         self._held: set[int] = set()
-        self._backoff = Backoff()
+        self._backoff = ReconnectBackoff()
 
     async def __aenter__(self) -> SharedReader:
         return self
@@ -56,7 +56,7 @@ class SharedReader:
         return self
 
     async def __anext__(self) -> TopicMessage:
-        """Goes on over lost connections and whatever else may work later."""
+        """Continues after lost connections and other temporary errors."""
         while not self._fetched:
             try:
                 self._fetched.extend(await self.get(self._batch, self._wait_seconds))
@@ -68,7 +68,7 @@ class SharedReader:
         return self._fetched.popleft()
 
     async def get(self, limit: int = 1, wait_seconds: float = 0.0) -> list[TopicMessage]:
-        """Messages for this consumer alone, for as long as the lease lasts."""
+        """Messages leased to this consumer."""
         await self.open()
         get = TopicGet(self.topic, self.name, limit, wait_seconds, self.consumer)
         answer = await self._supervisor.call(get, notices.TopicMessages, wait_seconds)
@@ -77,18 +77,18 @@ class SharedReader:
         return found
 
     async def open(self) -> None:
-        """Subscribe, unless it is done."""
+        """Subscribes, unless it already has."""
         if not self._subscribed:
             subscribe = TopicSubscribe(self.topic, self.name, self._options, self._start)
             await self._supervisor.call(subscribe, notices.TopicSubscribed)
             self._subscribed = True
 
     async def ack(self, *messages: TopicMessage) -> None:
-        """The messages are processed, whichever consumer holds them."""
+        """Acknowledges processed messages, whichever consumer holds them."""
         await self._acknowledge({message.serial for message in messages}, give_back=False)
 
     async def give_back(self, *messages: TopicMessage) -> None:
-        """The messages are not processed: the hub may hand them to another consumer at once."""
+        """Returns unprocessed messages: the hub may deliver them to another consumer at once."""
         await self._acknowledge({message.serial for message in messages}, give_back=True)
 
     async def _acknowledge(self, serials: set[int], give_back: bool) -> None:

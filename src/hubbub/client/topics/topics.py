@@ -1,4 +1,4 @@
-"""Topics, as a client asks for them: put, get, acknowledge, subscribe durably."""
+"""Requests of a client about topics: put, get, acknowledge, subscribe durably."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hubbub.client.messages import (
     item_of,
     publish_item,
 )
+from hubbub.client.numbering import NumberedPuts
 from hubbub.client.topics.reader import ReaderOptions, SharedOptions, Start, TopicReader
 from hubbub.client.topics.shared import SharedReader
 from hubbub.domain import notices
 from hubbub.domain.errors import RequestTimeout
 from hubbub.domain.notices import PublishResult
 from hubbub.domain.requests import (
-    Producer,
     PublishItem,
     TopicAck,
     TopicGet,
@@ -38,12 +38,13 @@ from hubbub.domain.topics import DEFAULT_SUBSCRIPTION, SubscriptionInfo, Subscri
 
 
 class Topics:
-    """`client.topics`. Requests are repeated over lost connections until the time is up."""
+    """The topics of a hub; available as `client.topics`. Requests are repeated after lost
+    connections until they time out."""
 
     def __init__(self, supervisor: Supervisor, request_timeout: float) -> None:
         self._supervisor = supervisor
         self._seconds = request_timeout
-        self._producers: dict[str, _Producer] = {}
+        self._producers: dict[str, NumberedPuts] = {}
 
     # -- putting --------------------------------------------------------------------------------
 
@@ -54,11 +55,11 @@ class Topics:
         event: str = "",
         **options: Unpack[PutOptions],
     ) -> Receipt:
-        """Store a message and answer its place once it is on disk. It is stored once, however often
-        the connection breaks meanwhile; if this process crashes, nobody knows whether it was. For
-        that there is `Outbox`."""
+        """Stores a message and returns its position once it is on disk. It is stored once, however
+        often the connection breaks; if this process crashes, the result is unknown. Use an `Outbox`
+        to survive that."""
         item = publish_item(item_of(topic, data, event, options | {"store": True}), None)
-        producer = self._producers.setdefault(topic, _Producer())
+        producer = self._producers.setdefault(topic, NumberedPuts())
         try:
             async with asyncio.timeout(self._seconds), producer.turn:
                 return await self._put(item, producer)
@@ -68,22 +69,18 @@ class Topics:
                 "it may have arrived"
             ) from None
 
-    async def _put(self, item: PublishItem, producer: _Producer) -> Receipt:
-        """Whatever does not end with a receipt makes the sequence doubtful: the next put is that
-        of a new producer."""
-        identity, sequence = producer.id, producer.sequence + 1
-        producer.renew()
-        stamped = msgspec.structs.replace(item, producer=Producer(identity, sequence))
-        while True:
-            conversation = await self._supervisor.conversation()
-            try:
-                result = await _put_once(conversation, stamped)
-                break
-            except ConnectionLost:
-                await conversation.ended()
-        if result.error is not None:
-            raise result.error
-        producer.id, producer.sequence = identity, sequence
+    async def _put(self, item: PublishItem, producer: NumberedPuts) -> Receipt:
+        with producer.next() as stamp:
+            stamped = msgspec.structs.replace(item, producer=stamp)
+            while True:
+                conversation = await self._supervisor.conversation()
+                try:
+                    result = await _put_once(conversation, stamped)
+                    break
+                except ConnectionLost:
+                    await conversation.ended()
+            if result.error is not None:
+                raise result.error
         return Receipt(result.message_id or "", result.serial, result.duplicate)
 
     # -- subscriptions --------------------------------------------------------------------------
@@ -96,17 +93,17 @@ class Topics:
         options: SubscriptionOptions | None = None,
         start: Start = "new",
     ) -> SubscriptionInfo:
-        """Make a durable subscription, or see where it stands: one that is there keeps its place.
-        `start`: `new`, `first`, or the serial behind which to begin."""
+        """Creates a durable subscription, or returns the state of an existing one, which keeps its
+        cursor. `start`: `new`, `first`, or the serial after which to begin."""
         request = TopicSubscribe(topic, name, options, start)
         return (await self._supervisor.call(request, notices.TopicSubscribed)).subscription
 
     async def unsubscribe(self, topic: str, name: str = DEFAULT_SUBSCRIPTION) -> None:
-        """Remove a durable subscription and its cursor. Raises `NotSubscribed`."""
+        """Deletes a durable subscription and its cursor. Raises `NotSubscribed`."""
         await self._supervisor.call(TopicUnsubscribe(topic, name), notices.TopicUnsubscribed)
 
     async def subscriptions(self) -> list[SubscriptionInfo]:
-        """The caller's own, in the whole hub."""
+        """The caller's own subscriptions in the hub."""
         answer = await self._supervisor.call(TopicList(), notices.TopicSubscriptions)
         return list(answer.subscriptions)
 
@@ -122,8 +119,8 @@ class Topics:
         consumer: str = "",
         ack_up_to: int | None = None,
     ) -> list[TopicMessage]:
-        """The next messages that are not acknowledged; none: there is nothing (yet). `ack_up_to`
-        acknowledges first."""
+        """The next unacknowledged messages; empty if there are none yet. `ack_up_to` acknowledges
+        first."""
         request = TopicGet(topic, name, limit, wait_seconds, consumer, ack_up_to)
         answer = await self._supervisor.call(request, notices.TopicMessages, wait_seconds)
         return [from_article(article, name) for article in answer.messages]
@@ -146,7 +143,7 @@ class Topics:
         consumer: str = "",
         give_back: bool = False,
     ) -> int:
-        """Acknowledge these messages, or all up to a serial. Returns the serial up to which all
+        """Acknowledges these messages, or all up to a serial. Returns the serial up to which all
         messages are acknowledged."""
         request = TopicAck(topic, name, tuple(serials), up_to, consumer, give_back)
         return (await self._supervisor.call(request, notices.TopicAcked)).floor
@@ -160,28 +157,16 @@ class Topics:
         placed: Callable[[str, int], None] | None = None,
         **how: Unpack[ReaderOptions],
     ) -> TopicReader:
-        """The messages of a durable subscription, one after the other, for applications that keep
-        the position in a database of their own: `skip_up_to` is the epoch and serial of the last
-        message that was done. `placed` is called with both where the reader begins without."""
+        """Reads a durable subscription in order, for applications that store the position in their
+        own database: `skip_up_to` is the epoch and serial of the last processed message. Without
+        it, `placed` is called with the start position."""
         return TopicReader(self._supervisor, topic, name, skip_up_to, placed, how)
 
     def shared(
         self, topic: str, name: str, *, consumer: str | None = None, **how: Unpack[SharedOptions]
     ) -> SharedReader:
-        """This consumer's part of a subscription that several share: at least once, in no order."""
+        """A consumer of a shared subscription: at least once, unordered."""
         return SharedReader(self._supervisor, topic, name, consumer or secrets.token_hex(8), how)
-
-
-class _Producer:
-    """Whose puts to a topic are numbered; one at a time."""
-
-    def __init__(self) -> None:
-        self.turn = asyncio.Lock()
-        self.renew()
-
-    def renew(self) -> None:
-        self.id = secrets.token_hex(16)
-        self.sequence = 0
 
 
 async def _put_once(conversation: Conversation, item: PublishItem) -> PublishResult:

@@ -1,1 +1,1 @@
-"""A receiver of webhooks, for any web framework."""
+"""A webhook receiver for any web framework."""

@@ -1,4 +1,4 @@
-"""Which requests a receiver has handled already, so that a repeat has no effect."""
+"""Keys of handled requests, so that repeats have no effect."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ _IN_MEMORY = ":memory:"
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """`repeat`: the request was handled before. `transaction`: the work of the application is
-    committed together with the key of the request."""
+    """`repeat`: the request was handled before. `transaction`: commits the application's work
+    together with the request's key."""
 
     repeat: bool
     transaction: sqlite3.Connection | None = None
 
 
 class ReceivedKeys:
-    """The last keys, at most `limit`. With a `file` the keys are in that SQLite database, committed
-    with the application's work: exactly once. Without, a repeat after a restart is not noticed."""
+    """The last keys, at most `limit`. With a `file`, the keys are in that SQLite database and
+    committed with the application's work: exactly once. Without, a repeat after a restart is not
+    recognized."""
 
     def __init__(self, file: str | PathLike[str] | None, limit: int) -> None:
         """Raises `FileUnusable`."""
@@ -45,9 +46,9 @@ class ReceivedKeys:
 
     @contextmanager
     def turn(self, key: str) -> Iterator[Turn]:
-        """One request is handled at a time: a second one with the same key waits, and is a repeat
-        then. The key is known afterwards, unless the work raised an error; an empty key never is
-        known."""
+        """Handles one request at a time: a second one with the same key waits, and is then a
+        repeat. The key is recorded afterwards, unless the work raised an error; an empty key is
+        never recorded."""
         connection = self._connection
         errors = clear_errors(self._path) if self._shares_transaction else nullcontext()
         with self._lock, errors, transaction(connection):

@@ -26,20 +26,21 @@ from hubbub.domain.messages import Attributes
 from hubbub.domain.webhooks import verify_signature
 
 KEYS = 100_000
-"""How many requests are remembered, to know a repeat."""
+"""How many requests are remembered to recognize repeats."""
 
 
 class Headers(Protocol):
-    """Headers of any framework: a mapping of names, in any case, to values."""
+    """Headers of any framework: a mapping of case-insensitive names to values."""
 
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
 class Delivery(msgspec.Struct, frozen=True):
-    """One message, as its publisher sent it. A hub other than Hubbub tells less about it.
+    """One message as its publisher sent it. Hubs other than Hubbub set fewer fields.
 
-    `key` is the same for each try to deliver it; empty: nobody can tell. `transaction`: where the
-    receiver has a file, what is written here is kept exactly if the message is."""
+    `key` is the same for each delivery attempt; empty if unknown. `transaction`: if the receiver
+    has a file, writes to it are committed together with the message's key.
+    """
 
     body: bytes
     content_type: str
@@ -54,7 +55,7 @@ class Delivery(msgspec.Struct, frozen=True):
     event: str = ""
     publisher: str | None = None
     attributes: Attributes | None = None
-    """The rarer fields of the envelope, such as `conversation_id`; None where none is set."""
+    """The rarer envelope fields, such as `conversation_id`; None if none is set."""
     transaction: sqlite3.Connection | None = None
 
     @property
@@ -63,7 +64,7 @@ class Delivery(msgspec.Struct, frozen=True):
 
     @property
     def data(self) -> Any:
-        """The JSON that it is. Raises `msgspec.DecodeError`."""
+        """The decoded JSON payload. Raises `msgspec.DecodeError`."""
         return msgspec.json.decode(self.body)
 
 
@@ -76,12 +77,12 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Receiver:
-    """Any thread may use it; messages are handled one at a time.
+    """Thread-safe; messages are handled one at a time.
 
-    `secret` and `key` (base64url, or bytes) are those of the subscription: with them, what is not
-    signed or encrypted is refused. `topics` are the WebSub topics that are wanted: a subscription
-    to one of them is confirmed, and the end of one to any other. The set may be changed.
-    `file`: a SQLite database, so that repeats are known after a restart, too.
+    `secret` and `key` (base64url, or bytes) are those of the subscription: with them, unsigned or
+    unencrypted requests are rejected. `topics` are the wanted WebSub topics: subscriptions to them
+    are confirmed, and unsubscriptions from all others. The set may be changed. `file`: a SQLite
+    database, so that repeats are recognized after a restart, too.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class Receiver:
     ) -> None:
         self.topics = set(topics)
         self.denied: dict[str, str] = {}
-        """Topics that the hub refused, with its reasons."""
+        """Topics that the hub denied, with its reasons."""
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._key = _key_bytes(key) if isinstance(key, str) else key
         self._received = ReceivedKeys(file, KEYS)
@@ -109,8 +110,8 @@ class Receiver:
         body: bytes,
         handle: Callable[[Delivery], object],
     ) -> Answer:
-        """Handle a request of the hub: `handle` is called for each new message. If it raises an
-        error, so does this; answer with a 500 then, and the hub tries again."""
+        """Handles a request of the hub: `handle` is called for each new message. If it raises an
+        exception, this method does, too; respond with 500, and the hub retries."""
         try:
             if method == "GET":
                 return Answer(200, self.confirm(target).encode())
@@ -124,7 +125,7 @@ class Receiver:
 
     def confirm(self, target: str) -> str:
         """The response body to a hub that verifies a WebSub subscription. `target`: the path with
-        its query. Raises `NotFound` where the subscription is not wanted."""
+        its query. Raises `NotFound` if the subscription is not wanted."""
         query = dict(parse_qsl(urlsplit(target).query))
         mode, topic = query.get("hub.mode"), query.get("hub.topic", "")
         wanted = topic in self.topics
@@ -137,8 +138,8 @@ class Receiver:
         return query.get("hub.challenge", "")
 
     def read(self, headers: Headers, body: bytes) -> Delivery:
-        """Raises `Denied` where the signature is missing or wrong, `BadRequest` where it cannot be
-        decrypted or a header of the envelope cannot be read. Repeats are not looked for."""
+        """Raises `Denied` if the signature is missing or invalid, `BadRequest` if decryption fails
+        or an envelope header is invalid. Does not check for repeats."""
         said = {name.lower(): value for name, value in headers.items()}
         if self._secret is not None and not verify_signature(
             self._secret, said.get("x-hub-signature", ""), body

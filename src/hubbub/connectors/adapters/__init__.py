@@ -1,1 +1,1 @@
-"""The adapters that come with the hub, behind `ports.adapters`: a module for each medium."""
+"""The hub's built-in adapters, which implement `ports.adapters`: a module per medium."""

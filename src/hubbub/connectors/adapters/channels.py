@@ -1,4 +1,5 @@
-"""The hub's own channels: a peer is reached on a channel, and what is published there comes in."""
+"""Bridges peers and the hub's own channels: messages to a peer are published on a channel, and
+messages of a channel come in."""
 
 from __future__ import annotations
 
@@ -15,23 +16,24 @@ from hubbub.ports.adapters import (
 )
 
 
-class ChannelSettings(Setting, frozen=True):
-    """The channel is the first parameter of the peer's address, else this one, else the peer's own
-    (`u:<peer>`)."""
+class ChannelAdapterSettings(Setting, frozen=True):
+    """The channel is the first parameter of the peer's address, or else this setting, or else the
+    peer's own channel (`u:<peer>`)."""
 
     channel: Name | None = None
 
 
 class ChannelPullSettings(Setting, frozen=True):
-    """A channel that stores. `reader` names the durable subscription; without it, the adapter."""
+    """A channel that stores. `reader` names the durable subscription; default: the adapter's
+    name."""
 
     channel: Name
     reader: Name | None = None
 
 
-@adapter(name="channel", settings=ChannelSettings)
+@adapter(name="channel", settings=ChannelAdapterSettings)
 class ChannelOut:
-    def __init__(self, settings: ChannelSettings, context: AdapterContext) -> None:
+    def __init__(self, settings: ChannelAdapterSettings, context: AdapterContext) -> None:
         self._settings = settings
         self._context = context
 
@@ -53,6 +55,12 @@ class ChannelIn:
         self._channel = settings.channel
         self._reader = settings.reader or context.name
         self._channels = context.channels
+
+    async def begin(self) -> None:
+        try:
+            await self._channels.follow(self._channel, self._reader)
+        except HubbubError as error:
+            raise _failure(error) from None
 
     async def pull(self) -> Pulled | None:
         try:

@@ -1,4 +1,4 @@
-"""Connections of adapters that do not speak HTTP, to addresses that were checked."""
+"""Connections to checked addresses, for adapters that do not use HTTP."""
 
 from __future__ import annotations
 
@@ -7,37 +7,25 @@ import socket
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from hubbub.connectors.dialing import TRY_SECONDS
+from hubbub.connectors.dialing import connect_to_one
 from hubbub.connectors.resolving import Resolver
 from hubbub.domain.callbacks import Reach
-from hubbub.ports.outgoing import SendFailed
 
 
 class CheckedDial:
     """Implements `ports.adapters.Dial` for one hub."""
 
     def __init__(self, resolver: Resolver, hub: str, reach: Callable[[], Reach]) -> None:
-        """`reach()` is asked at each connection."""
+        """`reach()` is called for each connection."""
         self._resolver = resolver
         self._hub = hub
         self._reach = reach
 
     async def connect(self, host: str, port: int, timeout_seconds: float) -> socket.socket:
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                addresses = await self._resolver.resolve(self._hub, host, self._reach())
-                for address in addresses[:-1]:
-                    try:
-                        async with asyncio.timeout(TRY_SECONDS):
-                            return await _connect(address, port)
-                    except (OSError, TimeoutError):
-                        continue
-                return await _connect(addresses[-1], port)
-        except TimeoutError:
-            raise SendFailed("timeout", f"{host!r} did not take the connection") from None
-        except OSError as error:
-            reason = error.strerror or "failed"
-            raise SendFailed("connect", f"no connection to {host!r}: {reason}") from None
+        addresses = self._resolver.resolve(self._hub, host, self._reach())
+        return await connect_to_one(
+            host, addresses, lambda address: _connect(address, port), timeout_seconds
+        )
 
 
 async def _connect(address: str, port: int) -> socket.socket:

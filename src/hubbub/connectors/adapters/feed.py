@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
@@ -14,28 +14,31 @@ from hubbub.connectors.adapters.http import AdapterHttp, HttpSettings, with_auth
 from hubbub.domain.communication.messages import FieldText, NeededText, PeerMessage
 from hubbub.domain.communication.settings import CallbackUrl
 from hubbub.domain.fields import Headers, TimeoutSeconds
+from hubbub.fair_slots import FairPlaces
 from hubbub.ports.adapters import AdapterContext, AdapterFailed, Pulled, adapter
 from hubbub.protocols.adapters.feeds import declares_entities, entry_message
 
 _MOST_KNOWN = 10_000
 _ACCEPT = "application/atom+xml, application/rss+xml, application/xml;q=0.9, */*;q=0.1"
+_PARSING: Final = FairPlaces(2, 1000, "feeds that are read")
+"""Parsing threads are shared by all hubs, and a large feed occupies one for seconds."""
 
 
 class FeedSettings(HttpSettings, frozen=True):
     url: CallbackUrl
     headers: Headers = msgspec.field(default_factory=dict)
     authorization: str = ""
-    """The header of this name, such as `Bearer …`."""
+    """The value of the header `Authorization`, such as `Bearer …`."""
     type: NeededText = "FEED"
     receiver: FieldText = ""
     max_entries: Annotated[int, Meta(ge=1, le=1000)] = 50
-    """Of the newest ones that the feed has."""
+    """The most entries read from the feed, newest first."""
     max_bytes: Annotated[int, Meta(ge=1000, le=20_000_000)] = 5_000_000
     timeout_seconds: TimeoutSeconds = 20.0
 
 
 class _Fetched(msgspec.Struct, frozen=True):
-    """What the server wants to be told to say that nothing is new."""
+    """Validators for a conditional request."""
 
     etag: str = ""
     modified: str = ""
@@ -43,11 +46,12 @@ class _Fetched(msgspec.Struct, frozen=True):
 
 @adapter(name="feed", settings=FeedSettings, direction="pull", secrets=frozenset({"authorization"}))
 class FeedIn:
-    """Asks with `If-None-Match` and `If-Modified-Since` once all entries of an answer are stored.
+    """Sends `If-None-Match` and `If-Modified-Since` once all entries of a response are stored.
     Entries that were stored before a restart have the same ids and are not stored again."""
 
     def __init__(self, settings: FeedSettings, context: AdapterContext) -> None:
         self._settings = settings
+        self._hub = context.hub
         self._http = AdapterHttp(context, [settings.authorization], settings.timeout_seconds)
         self._waiting: deque[PeerMessage] = deque()
         self._given: set[str] = set()
@@ -62,7 +66,7 @@ class FeedIn:
             return None
         message = self._waiting.popleft()
         self._given.add(message.id)
-        return Pulled(message, message.id)
+        return Pulled(message, message.id, last=not self._waiting)
 
     async def settle(self, receipt: object) -> None:
         assert isinstance(receipt, str)
@@ -95,14 +99,15 @@ class FeedIn:
         self._under_way = _Fetched(
             answer.headers.get("etag", ""), answer.headers.get("last-modified", "")
         )
-        messages = await asyncio.to_thread(self._read, answer.body)
+        async with _PARSING.slot(self._hub):
+            messages = await asyncio.to_thread(self._read, answer.body)
         self._given.clear()
         self._waiting.extend(each for each in messages if each.id not in self._known)
         if not self._waiting:
             self._fetched = self._under_way
 
     def _read(self, body: bytes) -> list[PeerMessage]:
-        """The oldest entry first."""
+        """Parses a feed, oldest entry first."""
         try:
             import feedparser
         except ImportError:

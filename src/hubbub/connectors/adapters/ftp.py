@@ -1,17 +1,17 @@
-"""Files of a folder on an FTP server as messages. What was taken is moved or deleted there."""
+"""Files of a folder on an FTP server as messages. Read files are moved or deleted there; unreadable
+files stay."""
 
 from __future__ import annotations
 
 import asyncio
+import codecs
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
-from hubbub.connectors.adapters.failures import Concealer, need, raise_send_failed
+from hubbub.connectors.adapters.failures import Concealer, need, raise_send_failed, tell_left
 from hubbub.connectors.adapters.tls import Host, Pem, Port, tls_context
 from hubbub.domain.errors import Overloaded
 from hubbub.domain.fields import TimeoutSeconds
@@ -21,6 +21,7 @@ from hubbub.protocols.adapters.files import (
     FileSettings,
     FileState,
     Sightings,
+    TakenFile,
     file_message,
     is_wanted,
 )
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     import aioftp
 
 _MOST_FILES = 10_000
+_ENCODING = "utf_8_surrogateescape"
+"""The encoding of names: preserves arbitrary bytes, even invalid UTF-8."""
+
+
+def _codec(name: str) -> codecs.CodecInfo | None:
+    if name != _ENCODING:
+        return None
+    return codecs.CodecInfo(
+        lambda text, _="": codecs.utf_8_encode(text, "surrogateescape"),
+        lambda data, _="": codecs.utf_8_decode(data, "surrogateescape", True),
+        name=_ENCODING,
+    )
+
+
+codecs.register(_codec)
 
 
 class FtpSettings(FileSettings, frozen=True, kw_only=True):
@@ -39,49 +55,57 @@ class FtpSettings(FileSettings, frozen=True, kw_only=True):
     security: Literal["starttls", "none"] = "starttls"
     path: str = "/"
     done: Literal["move", "delete"] = "move"
-    """Moved to the folder `.done` below `path`, or deleted."""
+    """Whether read files are moved to the folder `.done` below `path`, or deleted."""
     certificate_authorities: Pem = ""
     timeout_seconds: TimeoutSeconds = 25.0
 
 
-class _Receipt(msgspec.Struct, frozen=True):
-    name: str
-
-
 @adapter(name="ftp", settings=FtpSettings, direction="pull", secrets=frozenset({"password"}))
 class FtpIn:
-    """A connection for each pull. Data connections go to the same address as the first one,
-    whatever the server says."""
+    """Opens a connection for each pull. Data connections go to the same address as the control
+    connection, whatever the server says."""
 
     def __init__(self, settings: FtpSettings, context: AdapterContext) -> None:
         self._settings = settings
         self._context = context
         self._conceal = Concealer([settings.password])
-        self._sightings = Sightings(settings.stable_seconds)
+        self._sightings = Sightings(settings.stable_seconds, settings.max_bytes)
 
     async def pull(self) -> Pulled | None:
+        """Raises `AdapterFailed` for unreadable files, after all readable ones."""
         async with self._session() as client:
             files = await self._list(client)
             for name in self._sightings.stable(files, self._context.clock.monotonic()):
-                data = await self._download(client, name, files[name].size)
+                data = await self._download(client, name, files[name])
                 if data is not None:
                     message = file_message(self._context.name, name, data, self._settings)
-                    return Pulled(message, _Receipt(name))
+                    return Pulled(message, TakenFile(name, files[name], message.id))
+        tell_left(self._context, self._sightings.untold())
         return None
 
     async def settle(self, receipt: object) -> None:
-        assert isinstance(receipt, _Receipt)
+        """A file changed since it was read stays, and is read next."""
+        assert isinstance(receipt, TakenFile)
         folder = PurePosixPath(self._settings.path)
         async with self._session() as client:
-            if not await client.exists(folder / receipt.name):
+            path = folder / receipt.name
+            if not await client.exists(path):
                 return  # it was put away before a crash
+            if _state(await client.stat(path)) != receipt.state:
+                return
             if self._settings.done == "delete":
-                await client.remove_file(folder / receipt.name)
+                await client.remove_file(path)
                 return
             done = folder / ".done"
             if not await client.exists(done):
                 await client.make_directory(done)
-            await client.rename(folder / receipt.name, done / receipt.name)
+            taken = await client.exists(done / receipt.name)
+            name = f"{receipt.name}.{receipt.mark}" if taken else receipt.name
+            await client.rename(path, done / name)
+
+    async def refuse(self, receipt: object) -> None:
+        assert isinstance(receipt, TakenFile)
+        self._sightings.leave(receipt)
 
     async def close(self) -> None:
         pass
@@ -90,15 +114,19 @@ class FtpIn:
 
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[aioftp.Client]:
-        """Logged in. Raises `AdapterFailed` or `TemporaryFailure`, also for what is done inside."""
+        """An authenticated client. Raises `AdapterFailed` or `TemporaryFailure`, also for errors
+        inside the block."""
         try:
             import aioftp
         except ImportError:
             raise need("aioftp", "ftp") from None
         settings, seconds = self._settings, self._settings.timeout_seconds
         place = f"{settings.host}:{settings.port}"
-        client = aioftp.Client(socket_timeout=seconds, connection_timeout=seconds)
-        client._open_connection = lambda _, port: self._open(client, port)
+        client = aioftp.Client(
+            socket_timeout=seconds, connection_timeout=seconds, encoding=_ENCODING
+        )
+        opened: list[asyncio.StreamWriter] = []
+        client._open_connection = lambda _, port: self._open(client, port, opened)
         try:
             async with (
                 self._context.outgoing.slot(self._context.hub, "adapter", place, seconds) as left,
@@ -117,6 +145,8 @@ class FtpIn:
             raise TemporaryFailure(self._conceal(f"{settings.host}: {error}")) from None
         finally:
             client.close()
+            for each in opened:  # the library forgets one whose command is refused
+                each.close()
 
     async def _log_in(self, client: aioftp.Client) -> None:
         import aioftp
@@ -132,15 +162,17 @@ class FtpIn:
             raise ValueError(f"the login of {settings.username!r} is refused") from None
 
     async def _open(
-        self, client: Any, port: int
+        self, client: Any, port: int, opened: list[asyncio.StreamWriter]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection for commands or data, through the gate that checks addresses."""
+        """A control or data connection to a checked address."""
         settings = self._settings
         connected = await self._context.dial.connect(settings.host, port, settings.timeout_seconds)
         secure = _session_of(client)
-        return await asyncio.open_connection(
+        reader, writer = await asyncio.open_connection(
             sock=connected, ssl=secure, server_hostname=settings.host if secure else None
         )
+        opened.append(writer)
+        return reader, writer
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -148,27 +180,40 @@ class FtpIn:
         found: dict[str, FileState] = {}
         async for path, about in client.list(self._settings.path):
             if len(found) < _MOST_FILES and about.get("type") == "file":
-                size = str(about.get("size", ""))
-                if is_wanted(path.name, self._settings) and size.isdecimal():
-                    found[path.name] = FileState(int(size), str(about.get("modify", "")))
-        return {
-            name: state for name, state in found.items() if state.size <= self._settings.max_bytes
-        }
+                state = _state(about)
+                if is_wanted(path.name, self._settings) and state is not None:
+                    found[path.name] = state
+        return found
 
-    async def _download(self, client: aioftp.Client, name: str, size: int) -> bytes | None:
-        """None: it is not what the list said, since somebody is writing it."""
+    async def _download(self, client: aioftp.Client, name: str, state: FileState) -> bytes | None:
+        """None if the file does not match its list entry because it is being written, or if the
+        server refuses it."""
+        import aioftp
+
         data = bytearray()
         path = PurePosixPath(self._settings.path) / name
-        async with client.download_stream(path) as stream:
-            async for block in stream.iter_by_block():
-                data += block
-                if len(data) > size:
-                    break
-        return bytes(data) if len(data) == size else None
+        try:
+            async with client.download_stream(path) as stream:
+                async for block in stream.iter_by_block():
+                    data += block
+                    if len(data) > state.size:
+                        break
+        except aioftp.StatusCodeError as error:
+            if not error.received_codes[-1].matches("55x"):
+                raise
+            self._sightings.refuse(name, state, "the server does not give it")
+            return None
+        return bytes(data) if len(data) == state.size else None
+
+
+def _state(about: Mapping[str, Any]) -> FileState | None:
+    """None if the server does not report the file's size."""
+    size = str(about.get("size", ""))
+    return FileState(int(size), str(about.get("modify", ""))) if size.isdecimal() else None
 
 
 def _session_of(client: Any) -> ssl.SSLContext | None:
-    """Data connections go on with the TLS session of the first one, as servers demand."""
+    """Data connections resume the control connection's TLS session, as servers require."""
     from aioftp.client import SSLSessionBoundContext
 
     if client._stream is None:

@@ -1,4 +1,4 @@
-"""Requests of adapters over HTTP: through the hub's own gate, with one reading of answers."""
+"""HTTP requests of adapters through the hub's gate, with uniform handling of responses."""
 
 from __future__ import annotations
 
@@ -15,24 +15,27 @@ from hubbub.ports.adapters import AdapterContext, AdapterFailed, TemporaryFailur
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 
 RETRIED = (408, 425, 429)
-"""Statuses below 500 that say that it is only too early."""
+"""Statuses below 500 that mean "try again later"."""
 _ANSWER_BYTES = 1024 * 1024
 
 
 class HttpSettings(Setting, frozen=True):
-    """Base of settings with a URL or headers: what HTTP does not allow is refused."""
+    """Base of settings with a URL or headers; rejects values that are invalid in HTTP."""
 
     def __post_init__(self) -> None:
         for name in ("url", "homeserver"):
             url = getattr(self, name, None)
             if url is not None and (problem := url_problem(url)) is not None:
                 raise ValueError(f"`{name}` {problem}")
+        authorization = getattr(self, "authorization", "")
+        if not (authorization.isascii() and authorization.isprintable()):
+            raise ValueError("`authorization` holds what HTTP does not allow (value hidden)")
         for key, problem in header_problems(getattr(self, "headers", {})):
             raise ValueError(f"`{key}` {problem}")
 
 
 class AdapterHttp:
-    """For one adapter. `secrets` are kept out of every text."""
+    """HTTP requests of one adapter. `secrets` are removed from every text."""
 
     def __init__(
         self, context: AdapterContext, secrets: Iterable[str | None], timeout_seconds: float
@@ -51,7 +54,8 @@ class AdapterHttp:
         max_bytes: int = _ANSWER_BYTES,
         timeout_seconds: float | None = None,
     ) -> HttpResponse:
-        """The answer, whatever its status. Raises `AdapterFailed` or `TemporaryFailure`."""
+        """Returns the response, whatever its status. Raises `AdapterFailed` or
+        `TemporaryFailure`."""
         request = HttpRequest(
             self._context.hub,
             method,
@@ -69,7 +73,7 @@ class AdapterHttp:
             raise AdapterFailed(self.conceal(error.message)) from None
 
     def failure(self, answer: HttpResponse, reason: object = "") -> Exception:
-        """What to raise for an answer that is no success. `reason`: the server's own word."""
+        """The error for an unsuccessful response. `reason`: the server's own text."""
         word = f": {self.conceal(reason)}" if reason else ""
         text = f"the server answered with status {answer.status}{word}"
         if answer.status in RETRIED or answer.status >= 500:
@@ -86,7 +90,7 @@ def is_success(answer: HttpResponse) -> bool:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Empty where the body is no JSON object."""
+    """Empty if the body is not a JSON object."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

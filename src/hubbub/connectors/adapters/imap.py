@@ -1,7 +1,8 @@
-"""E-mail from peers, over IMAP: each unseen mail of a folder becomes a message.
+"""E-mail from peers over IMAP: each unseen mail of a folder becomes a message, and each of its
+attachments another one. Rejected mails stay in the folder, unseen.
 
-The library blocks, so it runs in a thread of the adapter's own. A connection lasts while there is
-mail to read.
+The library is blocking and runs in the adapter's own thread. A connection lasts while there is mail
+to read.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from hubbub.connectors.adapters.failures import Concealer, need, raise_send_failed
+from hubbub.connectors.adapters.failures import Concealer, need, raise_send_failed, tell_left
 from hubbub.connectors.adapters.tls import Host, Pem, Port, Security, tls_context
-from hubbub.domain.communication.messages import FieldText, NeededText
+from hubbub.domain.communication.messages import FieldText, NeededText, PeerMessage
 from hubbub.domain.errors import Overloaded
 from hubbub.domain.fields import TimeoutSeconds
 from hubbub.domain.rules import Setting
 from hubbub.ports.adapters import AdapterContext, Pulled, TemporaryFailure, adapter
 from hubbub.ports.outgoing import SendFailed
-from hubbub.protocols.adapters.mail_in import Ignored, MailRules, read_mail
+from hubbub.protocols.adapters.mail_in import Ignored, MailRefused, MailRules, read_mail
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_IGNORED = 100
-"""Mails that one pull passes over."""
+"""The most ignored mails in one pull."""
 
 
 class ImapSettings(Setting, frozen=True):
-    """A mailbox. What becomes of a mail whose message is stored: `seen`, `delete` or `move`."""
+    """A mailbox. `seen`, `delete` or `move`: what happens to a mail whose message is stored."""
 
     host: Host
     username: str
@@ -47,28 +48,30 @@ class ImapSettings(Setting, frozen=True):
     folder: str = "INBOX"
     done: Literal["seen", "delete", "move"] = "seen"
     done_folder: str = "Done"
-    """Where mails are moved to."""
+    """The folder to which mails are moved."""
     type: NeededText = "MAIL"
     subtype: FieldText = ""
-    """Without it `REPLY` for an answer, `NEW` for others."""
+    """Default: `REPLY` for a reply, `NEW` for other mails."""
     receiver: FieldText = ""
     accept_automatic: bool = False
-    """Also mail that programs sent, as long as it is no automatic answer."""
+    """Accepts mail sent by programs, too, except auto-replies."""
     keep_quotes: bool = False
-    """The text below an answer that quotes the mail before."""
-    max_bytes: Annotated[int, Meta(ge=10_000, le=50_000_000)] = 1_000_000
-    """Of one mail; what is beyond is not read."""
+    """Keeps the quoted mail below a reply."""
+    max_bytes: Annotated[int, Meta(ge=10_000, le=50_000_000)] = 10_000_000
+    """The size limit of a mail with its attachments; larger ones stay in the folder."""
     certificate_authorities: Pem = ""
     timeout_seconds: TimeoutSeconds = 25.0
 
 
-class _Receipt(msgspec.Struct, frozen=True):
+class _ImapReceipt(msgspec.Struct, frozen=True):
     validity: str
     uid: str
+    last: bool
+    """Whether this is the mail's last message."""
 
 
-class _Client(imaplib.IMAP4):
-    """Over a socket that is connected already."""
+class _ImapClient(imaplib.IMAP4):
+    """An IMAP client on a socket that is already connected."""
 
     def __init__(self, connected: socket.socket, host: str) -> None:
         self._connected = connected
@@ -96,13 +99,34 @@ class ImapIn:
         self._mailbox: Any = None
         self._validity = ""
         self._found: deque[str] = deque()
+        self._messages: deque[PeerMessage] = deque()
+        """Messages of the last read mail that were not returned yet."""
+        self._uid = ""
+        """The last read mail."""
+        self._refused: set[str] = set()
+        """Unseen mails of the folder that were rejected."""
+        self._untold: list[str] = []
 
     async def pull(self) -> Pulled | None:
-        return await self._within_slot(self._next)
+        """Raises `AdapterFailed` for rejected mails, after all accepted ones."""
+        found = await self._within_slot(self._next)
+        if found is None:
+            told, self._untold = self._untold, []
+            tell_left(self._context, told)
+        return found
 
     async def settle(self, receipt: object) -> None:
-        assert isinstance(receipt, _Receipt)
-        await self._within_slot(lambda: self._done(receipt))
+        """The mail is marked, moved or deleted after its last message."""
+        assert isinstance(receipt, _ImapReceipt)
+        if receipt.last:
+            await self._within_slot(lambda: self._done(receipt))
+
+    async def refuse(self, receipt: object) -> None:
+        """Rejecting one message rejects the whole mail."""
+        assert isinstance(receipt, _ImapReceipt)
+        if receipt.validity == self._validity:
+            self._refused.add(receipt.uid)
+            self._messages.clear()
 
     async def close(self) -> None:
         self._cut()
@@ -143,6 +167,7 @@ class ImapIn:
         connected.settimeout(settings.timeout_seconds)
         self._socket = connected
         self._found.clear()
+        self._messages.clear()  # of a mail that is still unseen, and read once more
         self._mailbox = await self._in_thread(lambda: self._open(connected))
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
@@ -151,7 +176,7 @@ class ImapIn:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
 
     def _cut(self) -> None:
-        """A thread that waits for the server fails at once, and closes the connection."""
+        """Closes the socket, so that a thread that waits for the server fails at once."""
         connected, mailbox = self._socket, self._mailbox
         self._socket = self._mailbox = None
         if connected is not None and self._pool is not None:
@@ -172,7 +197,7 @@ class ImapIn:
         if context is not None and settings.security == "tls":
             connected = context.wrap_socket(connected, server_hostname=settings.host)
         self._socket = connected
-        client = _Client(connected, settings.host)
+        client = _ImapClient(connected, settings.host)
         try:
             if context is not None and settings.security == "starttls":
                 client.starttls(context)
@@ -183,7 +208,10 @@ class ImapIn:
             with suppress(OSError):
                 client.shutdown()
             raise
-        self._validity = str((client.response("UIDVALIDITY")[1] or [b""])[0])
+        validity = str((client.response("UIDVALIDITY")[1] or [b""])[0])
+        if validity != self._validity:
+            self._refused.clear()
+        self._validity = validity
         return mailbox
 
     def _log_in(self, mailbox: Any) -> None:
@@ -204,6 +232,9 @@ class ImapIn:
 
     def _next(self) -> Pulled | None:
         for _ in range(_MOST_IGNORED):
+            if self._messages:
+                message = self._messages.popleft()
+                return Pulled(message, _ImapReceipt(self._validity, self._uid, not self._messages))
             if not self._found:
                 self._found.extend(self._search())
             if not self._found:
@@ -215,30 +246,45 @@ class ImapIn:
             raw = self._fetch(uid)
             if raw is None:
                 continue
+            most = self._settings.max_bytes
+            if len(raw) > most:
+                self._leave(uid, f"it has more than {most} bytes (maxBytes)")
+                continue
             found = read_mail(raw, self._rules)
-            if not isinstance(found, Ignored):
-                return Pulled(found, _Receipt(self._validity, uid))
-            logger.info(
-                "mail %s of %s in hub %r is left out: %s",
-                uid, self._context.name, self._context.hub, found.reason,
-            )  # fmt: skip
-            self._mailbox.flag(uid, r"\Seen", True)
+            if isinstance(found, MailRefused):
+                self._leave(uid, found.reason)
+            elif isinstance(found, Ignored):
+                logger.info(
+                    "mail %s of %s in hub %r is left out: %s",
+                    uid, self._context.name, self._context.hub, found.reason,
+                )  # fmt: skip
+                self._mailbox.flag(uid, r"\Seen", True)
+            else:
+                self._uid = uid
+                self._messages.extend(found)
         return None
 
+    def _leave(self, uid: str, reason: str) -> None:
+        self._refused.add(uid)
+        self._untold.append(f"mail {uid} is left where it is: {reason}")
+
     def _search(self) -> list[str]:
+        """Rejected mails are still unseen, and are skipped."""
         kind, data = self._mailbox.client.uid("search", "UNSEEN")
         if kind != "OK":
             raise ValueError("the server cannot search for unseen mail")
-        return [uid.decode() for uid in (data[0] or b"").split()]
+        unseen = [uid.decode() for uid in (data[0] or b"").split()]
+        self._refused.intersection_update(unseen)
+        return [uid for uid in unseen if uid not in self._refused]
 
     def _fetch(self, uid: str) -> bytes | None:
-        """Its first bytes; None: it is gone."""
-        part = f"(BODY.PEEK[]<0.{self._settings.max_bytes}>)"
+        """Fetches at most one byte more than the size limit; None if the mail is gone."""
+        part = f"(BODY.PEEK[]<0.{self._settings.max_bytes + 1}>)"
         _, data = self._mailbox.client.uid("fetch", uid, part)
         found = [each[1] for each in data if isinstance(each, tuple)]
         return found[0] if found and isinstance(found[0], bytes) else None
 
-    def _done(self, receipt: _Receipt) -> None:
+    def _done(self, receipt: _ImapReceipt) -> None:
         if receipt.validity != self._validity:
             return  # the server numbered its mails anew: this one is read again
         if self._settings.done == "delete":
@@ -259,7 +305,7 @@ def _close(connected: socket.socket, mailbox: Any) -> None:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """What goes wrong with a server; those of imap-tools only where it is installed."""
+    """Errors of a server; those of imap-tools only if it is installed."""
     usual = (OSError, imaplib.IMAP4.error, LookupError, ValueError)
     try:
         from imap_tools.errors import ImapToolsError

@@ -1,4 +1,4 @@
-"""All adapters that come with the hub: importing a module declares its kinds."""
+"""Imports all built-in adapters, which declares their kinds."""
 
 from __future__ import annotations
 

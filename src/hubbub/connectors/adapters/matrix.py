@@ -1,4 +1,4 @@
-"""Matrix: messages to rooms, and what people write there, over the client-server API."""
+"""Matrix: sends messages to rooms, and reads people's messages, over the client-server API."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from hubbub.ports.adapters import (
 )
 from hubbub.ports.outgoing import HttpResponse
 from hubbub.protocols.adapters import matrix as wire
+from hubbub.protocols.adapters.text_only import NotText
 
 logger = logging.getLogger(__name__)
 
 _CREDENTIALS_PAUSE_SECONDS = 60.0
-"""A token that is refused concerns every message: an operator has to correct it first."""
+"""A rejected token affects every message until an operator corrects it."""
 _MOST_ALIASES = 1000
 
 
 class MatrixSettings(HttpSettings, frozen=True):
     """An account of a homeserver. The first parameter of a peer's address is the room, by id or
-    alias; further ones may be the ids of the peer's users, by which answers are known."""
+    alias; further ones may be the ids of the peer's users, which identify replies."""
 
     homeserver: CallbackUrl
     access_token: str
     room: str = ""
-    """For addresses without a room."""
+    """The room for addresses without one."""
     timeout_seconds: TimeoutSeconds = 20.0
 
 
@@ -50,7 +51,7 @@ class MatrixPullSettings(HttpSettings, frozen=True):
     accept_invitations: bool = False
     """The account joins rooms that others invite it to."""
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
-    """Events of a room that one request asks for."""
+    """The most events of a room per request."""
     timeout_seconds: TimeoutSeconds = 20.0
 
 
@@ -66,7 +67,7 @@ class _Homeserver:
         self._http = AdapterHttp(context, [settings.access_token], settings.timeout_seconds)
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> HttpResponse:
-        """An answer that is a success. Raises `AdapterFailed` or `TemporaryFailure`."""
+        """Returns a successful response. Raises `AdapterFailed` or `TemporaryFailure`."""
         answer = await self.answer(method, path, body)
         if not is_success(answer):
             raise self.failure(answer)
@@ -93,7 +94,7 @@ class _Homeserver:
 
 @adapter(name="matrix", settings=MatrixSettings, secrets=frozenset({"accessToken"}))
 class MatrixOut:
-    """The key of the delivery is the transaction id: the homeserver drops repetitions."""
+    """The delivery's key is the transaction id, by which the homeserver drops repeats."""
 
     def __init__(self, settings: MatrixSettings, context: AdapterContext) -> None:
         self._room = settings.room
@@ -107,8 +108,11 @@ class MatrixOut:
                 f"the address of {delivery.peer!r} names no room: {named[:100]!r} is neither an id "
                 "(!…) nor an alias (#…)"
             )
+        try:
+            body = wire.event_content(delivery.message)
+        except NotText as error:
+            raise AdapterFailed(str(error)) from None
         room = await self._room_of(named)
-        body = wire.event_content(delivery.message)
         answer = await self._server.ask("PUT", wire.send_path(room, delivery.key), body)
         if not json_object(answer.body).get("event_id"):
             raise self._server.nonsense("no event_id")
@@ -131,7 +135,7 @@ class MatrixOut:
         return known
 
 
-class _Receipt(msgspec.Struct, frozen=True):
+class _MatrixReceipt(msgspec.Struct, frozen=True):
     event: str
 
 
@@ -142,8 +146,8 @@ class _Receipt(msgspec.Struct, frozen=True):
     secrets=frozenset({"accessToken"}),
 )
 class MatrixIn:
-    """How far it has read is kept at the homeserver, in the account's data, and moves on once all
-    messages of an answer are stored."""
+    """The read position is stored at the homeserver, in the account's data, and advances once all
+    messages of a response are stored."""
 
     def __init__(self, settings: MatrixPullSettings, context: AdapterContext) -> None:
         self._settings = settings
@@ -167,10 +171,10 @@ class MatrixIn:
         self._waiting.popleft()
         self._given.add(synced.event)
         message = wire.chat_message(synced, answered, self._settings.type, self._settings.receiver)
-        return Pulled(message, _Receipt(synced.event))
+        return Pulled(message, _MatrixReceipt(synced.event))
 
     async def settle(self, receipt: object) -> None:
-        assert isinstance(receipt, _Receipt)
+        assert isinstance(receipt, _MatrixReceipt)
         self._given.discard(receipt.event)
         if not self._waiting and not self._given:
             await self._move_on()
@@ -190,7 +194,7 @@ class MatrixIn:
         self._user = who
 
     async def _sync(self) -> None:
-        """What was given and not settled is asked for again."""
+        """Messages that were returned but not settled are requested again."""
         answer = await self._server.ask("GET", wire.sync_path(self._since, self._settings.limit))
         try:
             found = wire.read_sync(answer.body, self._user)
@@ -208,7 +212,7 @@ class MatrixIn:
                 await self._join(room)
 
     async def _join(self, room: str) -> None:
-        """An invitation that leads nowhere, such as to a room that is gone, holds up no other."""
+        """Joins a room. A failing invitation, such as to a deleted room, does not block others."""
         try:
             await self._server.ask("POST", wire.join_path(room), b"{}")
         except (AdapterFailed, TemporaryFailure) as error:
@@ -223,7 +227,7 @@ class MatrixIn:
         self._since = self._next_batch
 
     async def _answered(self, synced: wire.SyncedMessage) -> dict[str, Any]:
-        """The content of the event that this one answers; empty where it cannot be had."""
+        """The content of the event to which this one replies; empty if it is unavailable."""
         answer = await self._server.answer("GET", wire.event_path(synced.room, synced.answers))
         content = json_object(answer.body).get("content") if answer.status == 200 else None
         return content if isinstance(content, dict) else {}

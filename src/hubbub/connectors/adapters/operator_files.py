@@ -1,7 +1,7 @@
-"""Adapters that an operator wrote: Python files of a folder, loaded when the hub starts.
+"""Adapters written by the operator: Python files of a folder, loaded when the hub starts.
 
-They run in the hub's own process with all that the hub may do, so only who may start the hub can
-put them there. A file that cannot be loaded is named with its reason; the hub starts without it.
+They run in the hub's process with its privileges, so only someone who may start the hub can install
+them. A file that cannot be loaded is reported with its reason; the hub starts without it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _PACKAGE = "hubbub_adapters"
 class BrokenFile(msgspec.Struct, frozen=True):
     path: str
     reason: str
-    """With the line of the file where there is one."""
+    """The error, with the line in the file if known."""
 
 
 def load_folder(folder: Path, kinds: AdapterKinds) -> list[BrokenFile]:
-    """Blocks. Adds to `kinds` what the files declare, in the order of their names; files that begin
-    with `_` or `.` are left out. Returns those that could not be loaded, of which nothing is
-    added. Raises `OSError` if the folder cannot be listed."""
+    """Blocking. Adds the adapters declared in the files to `kinds`, in the order of file names;
+    files that begin with `_` or `.` are skipped. Returns the files that could not be loaded, from
+    which nothing is added. Raises `OSError` if the folder cannot be listed."""
     broken = []
     for path in sorted(folder.glob("*.py")):
         if path.name.startswith(("_", ".")):
@@ -41,12 +41,12 @@ def load_folder(folder: Path, kinds: AdapterKinds) -> list[BrokenFile]:
             _add(found, kinds)
         except _Unloadable as error:
             broken.append(BrokenFile(str(path), str(error)))
-            logger.error("the adapters of %s are not there: %s", path, error)
+            logger.error("the adapters in %s are not available: %s", path, error)
     return broken
 
 
 class _Unloadable(Exception):
-    """Why a file gives no adapters."""
+    """Why a file declares no usable adapters."""
 
 
 def _load(path: Path) -> list[AdapterKind[Any]]:
@@ -68,7 +68,7 @@ def _load(path: Path) -> list[AdapterKind[Any]]:
 
 
 def _add(found: list[AdapterKind[Any]], kinds: AdapterKinds) -> None:
-    """All of a file, or nothing."""
+    """Adds all kinds of a file, or none."""
     names = [kind.name for kind in found]
     for name in names:
         if name in kinds.names() or names.count(name) > 1:

@@ -1,6 +1,6 @@
-"""REST: messages as JSON to a URL of the peer, and from a URL that is asked for them.
+"""REST: posts messages as JSON to a URL of the peer, and polls a URL for messages.
 
-Also how adapters in any language are connected: a POST of `{message, address}` is a push.
+Adapters in any language are connected this way: a POST of `{message, address}` is a push.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _JSON = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 class RestSettings(HttpSettings, frozen=True):
-    """A URL for all peers, or one for each: the first parameter of the peer's address."""
+    """A URL for all peers, or one per peer: the first parameter of the peer's address."""
 
     url: CallbackUrl | None = None
     headers: Headers = msgspec.field(default_factory=dict)
     authorization: str = ""
-    """The header of this name, such as `Bearer …`."""
+    """The value of the header `Authorization`, such as `Bearer …`."""
     timeout_seconds: TimeoutSeconds = 10.0
 
 
 class RestPullSettings(HttpSettings, frozen=True):
-    """The URL answers 200 with a message in JSON, or 204."""
+    """The URL returns 200 with a message in JSON, or 204."""
 
     url: CallbackUrl
     headers: Headers = msgspec.field(default_factory=dict)
     authorization: str = ""
-    """The header of this name, such as `Bearer …`."""
+    """The value of the header `Authorization`, such as `Bearer …`."""
     timeout_seconds: TimeoutSeconds = 10.0
 
 
 @adapter(name="rest", settings=RestSettings, secrets=frozenset({"authorization"}))
 class RestOut:
-    """POST with `Idempotency-Key`. 2xx is a success; 408, 425, 429 and 5xx are tried again."""
+    """POST with `Idempotency-Key`. 2xx is a success; 408, 425, 429 and 5xx are retried."""
 
     def __init__(self, settings: RestSettings, context: AdapterContext) -> None:
         self._settings = settings
@@ -73,15 +73,19 @@ class RestOut:
     settings=RestPullSettings,
     direction="pull",
     secrets=frozenset({"authorization"}),
+    per_look=1,
 )
 class RestIn:
-    """A GET for each pull. Where the answer has an `ETag`, the server keeps the message until it
-    gets a DELETE with it in `If-Match`; otherwise the server gives each message once."""
+    """Sends a GET per pull, and pulls once per poll: some URLs always have a message. If the
+    response has an `ETag`, the server keeps the message until it receives a DELETE with it in
+    `If-Match`; otherwise the server returns each message once."""
 
     def __init__(self, settings: RestPullSettings, context: AdapterContext) -> None:
         self._settings = settings
         self._headers = with_authorization({**_JSON, **settings.headers}, settings.authorization)
         self._http = AdapterHttp(context, [settings.authorization], settings.timeout_seconds)
+        self._refused: str | None = None
+        """The tag of a rejected message, which stays at the server and blocks later ones."""
 
     async def pull(self) -> Pulled | None:
         answer = await self._http.send("GET", self._settings.url, self._headers)
@@ -89,11 +93,14 @@ class RestIn:
             return None
         if answer.status != 200:
             raise self._http.failure(answer)
+        tag = answer.headers.get("etag")
+        if tag is not None and tag == self._refused:
+            return None
         try:
             message = from_wire(answer.body, by_stranger=True)
         except BadRequest as error:
             raise AdapterFailed(self._http.conceal(error)) from None
-        return Pulled(message, answer.headers.get("etag"))
+        return Pulled(message, tag)
 
     async def settle(self, receipt: object) -> None:
         if isinstance(receipt, str):
@@ -101,6 +108,10 @@ class RestIn:
             answer = await self._http.send("DELETE", self._settings.url, headers)
             if not is_success(answer) and answer.status not in (404, 410, 412):
                 raise self._http.failure(answer)
+
+    async def refuse(self, receipt: object) -> None:
+        """The server keeps the message and must remove it itself."""
+        self._refused = receipt if isinstance(receipt, str) else None
 
     async def close(self) -> None:
         pass

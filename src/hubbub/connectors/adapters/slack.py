@@ -1,6 +1,6 @@
-"""Slack and what takes webhooks in its manner (Mattermost, Rocket.Chat): texts to a channel.
+"""Slack and compatible services (Mattermost, Rocket.Chat): sends texts to a channel.
 
-The other way, signed events that a hub is sent, is `SlackIn`.
+`SlackIn` receives signed events.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from hubbub.ports.adapters import (
     adapter,
 )
 from hubbub.protocols.adapters.slack import BadSignature, check_signature, read_event, webhook_body
+from hubbub.protocols.adapters.text_only import NotText
 
 
 class SlackSettings(HttpSettings, frozen=True):
-    """The URL of an incoming webhook is the first parameter of the peer's address, else this."""
+    """The URL of an incoming webhook is the first parameter of the peer's address, or else this
+    setting."""
 
     url: CallbackUrl | None = None
     timeout_seconds: TimeoutSeconds = 10.0
@@ -39,7 +41,7 @@ class SlackEventSettings(Setting, frozen=True):
 
 @adapter(name="slack", settings=SlackSettings, secrets=frozenset({"url"}))
 class SlackOut:
-    """Webhooks know no key for repetitions: after a crash a person may see a text twice."""
+    """Incoming webhooks have no idempotency keys: after a crash a text may appear twice."""
 
     def __init__(self, settings: SlackSettings, context: AdapterContext) -> None:
         self._url = settings.url
@@ -52,8 +54,11 @@ class SlackOut:
             raise AdapterFailed(f"the address of {delivery.peer!r} has no URL of a webhook")
         path = url.partition("://")[2].partition("/")[2]  # who knows it may write there
         http = AdapterHttp(self._context, [url, path], self._timeout_seconds)
-        headers = {"Content-Type": "application/json"}
-        answer = await http.send("POST", url, headers, webhook_body(delivery.message))
+        try:
+            body = webhook_body(delivery.message)
+        except NotText as error:
+            raise AdapterFailed(str(error)) from None
+        answer = await http.send("POST", url, {"Content-Type": "application/json"}, body)
         if not is_success(answer):
             raise http.failure(answer, answer.body[:100].decode("utf-8", "replace"))
 
@@ -68,7 +73,7 @@ class SlackOut:
     secrets=frozenset({"signingSecret"}),
 )
 class SlackIn:
-    """Implements `ports.adapters.HttpInput`: the signature says that Slack sent the request."""
+    """Implements `ports.adapters.HttpInput`: the signature authenticates Slack's requests."""
 
     def __init__(self, settings: SlackEventSettings, context: AdapterContext) -> None:
         self._settings = settings

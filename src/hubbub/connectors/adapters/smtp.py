@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 _QUIT_SECONDS = 2.0
 _LOGIN_PAUSE_SECONDS = 60.0
-"""A login that is refused concerns every message: an operator has to correct it first."""
+"""A rejected login affects every message until an operator corrects it."""
 
 
 class SmtpSettings(Setting, frozen=True):
-    """A server that takes mail for all peers. Without a user it takes mail without a login."""
+    """A mail server for all peers. Without a user, no login is attempted."""
 
     host: Host
     sender: str
-    """The e-mail address in `From`, to which peers answer."""
+    """The e-mail address in `From`, to which peers reply."""
     port: Port = 587
     security: Security = "starttls"
     username: str = ""
     password: str = ""
     domain: str = ""
-    """What message ids end with; without it, the domain of `sender`."""
+    """The domain of message ids; default: the domain of `sender`."""
     certificate_authorities: Pem = ""
-    """Whom to trust in place of those that the system trusts, in PEM."""
+    """Trusted authorities in PEM; default: those of the system."""
     timeout_seconds: TimeoutSeconds = 25.0
 
 
 @adapter(name="email", settings=SmtpSettings, secrets=frozenset({"password"}))
 class SmtpOut:
-    """A connection for each mail. 4xx and lost connections are tried again, with the same
-    Message-ID: a server that dropped the connection after DATA may have taken the mail."""
+    """Opens a connection for each mail. 4xx and lost connections are retried with the same
+    Message-ID, since a server that dropped the connection after DATA may have accepted the mail."""
 
     def __init__(self, settings: SmtpSettings, context: AdapterContext) -> None:
         self._settings = settings
@@ -119,7 +119,8 @@ class SmtpOut:
             socket.close()
 
     async def _log_in(self, client: aiosmtplib.SMTP) -> None:
-        """The server's words are not repeated: it has just been told the password."""
+        """The server's message is not repeated: it could contain the password that it just
+        received."""
         import aiosmtplib
 
         settings = self._settings
@@ -146,7 +147,7 @@ class SmtpOut:
 
 
 def _code_of(error: Exception) -> int | None:
-    """The server's answer; of the one recipient, where it refused that."""
+    """The server's status code; for a rejected recipient, that recipient's code."""
     recipients: Any = getattr(error, "recipients", None)
     if isinstance(recipients, list) and recipients:
         return _code_of(recipients[0])

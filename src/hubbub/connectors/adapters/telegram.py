@@ -1,4 +1,4 @@
-"""Telegram: a bot that writes to chats, and hears what people write to it."""
+"""Telegram: a bot that writes to chats and reads messages to it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from hubbub.ports.adapters import (
 )
 from hubbub.ports.outgoing import HttpResponse
 from hubbub.protocols.adapters import telegram as wire
+from hubbub.protocols.adapters.text_only import NotText
 
 _JSON = {"Content-Type": "application/json"}
 _CREDENTIALS_PAUSE_SECONDS = 60.0
@@ -68,7 +69,7 @@ class _Bot:
 
 @adapter(name="telegram", settings=TelegramSettings, secrets=frozenset({"token"}))
 class TelegramOut:
-    """The Bot API knows no key for repetitions: after a crash a person may see a text twice."""
+    """The Bot API has no idempotency keys: after a crash a text may appear twice."""
 
     def __init__(self, settings: TelegramSettings, context: AdapterContext) -> None:
         self._bot = _Bot(settings, context)
@@ -77,7 +78,11 @@ class TelegramOut:
         chat = next(iter(delivery.address.parameters), "")
         if not chat:
             raise AdapterFailed(f"the address of {delivery.peer!r} names no chat")
-        await self._bot.ask("sendMessage", wire.send_body(delivery.message, chat))
+        try:
+            body = wire.send_body(delivery.message, chat)
+        except NotText as error:
+            raise AdapterFailed(str(error)) from None
+        await self._bot.ask("sendMessage", body)
 
     async def close(self) -> None:
         pass
@@ -90,12 +95,12 @@ class TelegramOut:
     secrets=frozenset({"token"}),
 )
 class TelegramIn:
-    """Telegram keeps updates for a day, until a request asks for later ones."""
+    """Telegram keeps updates for a day, or until a later offset is requested."""
 
     def __init__(self, settings: TelegramPullSettings, context: AdapterContext) -> None:
         self._settings = settings
         self._bot = _Bot(settings, context)
-        self._waiting: deque[wire.Update] = deque()
+        self._waiting: deque[wire.TelegramUpdate] = deque()
         self._given: set[int] = set()
         self._offset = 0
         self._last = 0
@@ -122,7 +127,7 @@ class TelegramIn:
         pass
 
     async def _ask(self) -> None:
-        """Asks for later ones than all that are settled, which Telegram then forgets."""
+        """Requests updates after all settled ones, which Telegram then deletes."""
         wanted = b'{"offset":%d,"timeout":0,"allowed_updates":["message"]}' % self._offset
         found = await self._bot.ask("getUpdates", wanted)
         try:

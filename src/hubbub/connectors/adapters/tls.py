@@ -1,4 +1,4 @@
-"""Secure connections of adapters that do not speak HTTP."""
+"""TLS connections of adapters that do not use HTTP."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 from hubbub.ports.adapters import AdapterFailed
 
 Security = Literal["tls", "starttls", "none"]
-"""From the first byte, after a command that asks for it, or never."""
+"""`tls`: from the first byte. `starttls`: after a command. `none`: never."""
 Pem = Annotated[str, Meta(max_length=100_000)]
 _SPACES = r"\u0000-\u0020\u007f-\u00a0\u1680\u2000-\u200f\u2028-\u202f\u205f\u3000\ufeff"
 Host = Annotated[str, Meta(min_length=1, max_length=253, pattern=rf"^[^{_SPACES}/@]+$")]
@@ -18,8 +18,7 @@ Port = Annotated[int, Meta(ge=1, le=65535)]
 
 
 def tls_context(authorities: str) -> ssl.SSLContext:
-    """Trusts those that the system trusts or, if there are any, the certificates in PEM. Raises
-    `AdapterFailed`."""
+    """Trusts the given certificates in PEM, or else the system's. Raises `AdapterFailed`."""
     try:
         return ssl.create_default_context(cadata=authorities or None)
     except (ssl.SSLError, ValueError):

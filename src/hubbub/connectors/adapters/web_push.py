@@ -1,6 +1,8 @@
-"""Pushes to the browsers and phones of a user, through the hub's own sender of pushes."""
+"""Pushes to a user's browsers and phones, through the hub's push service."""
 
 from __future__ import annotations
+
+from math import ceil
 
 from hubbub.domain.communication.messages import PeerMessage
 from hubbub.domain.errors import HubbubError
@@ -13,18 +15,19 @@ from hubbub.ports.adapters import (
     TemporaryFailure,
     adapter,
 )
+from hubbub.protocols.adapters.text_only import NotText, text_for
 
 
 class WebPushSettings(Setting, frozen=True):
-    """The first parameter of the peer's address is the user id; without it, the peer itself."""
+    """The first parameter of the peer's address is the user id; default: the peer's id."""
 
     urgency: Urgency = "normal"
 
 
 @adapter(name="push", settings=WebPushSettings)
 class WebPushOut:
-    """A success once one device took it. The key of the delivery is the collapse key, so that a
-    repetition replaces the first push on the device."""
+    """A push succeeds once one device accepted it. The delivery's key is the collapse key, so that
+    a repeat replaces the first push on the device."""
 
     def __init__(self, settings: WebPushSettings, context: AdapterContext) -> None:
         self._settings = settings
@@ -32,9 +35,11 @@ class WebPushOut:
 
     async def push(self, delivery: Delivery) -> None:
         user = next(iter(delivery.address.parameters), "") or delivery.peer
-        options = push_options(delivery.message, delivery.key, self._settings.urgency)
         try:
+            options = push_options(delivery.message, delivery.key, self._settings.urgency)
             devices = await self._context.devices.push(user, options, delivery.message.id)
+        except NotText as error:
+            raise AdapterFailed(str(error)) from None
         except HubbubError as error:
             kind = TemporaryFailure if error.retry else AdapterFailed
             raise kind(error.message) from None
@@ -53,6 +58,7 @@ class WebPushOut:
 
 
 def push_options(message: PeerMessage, key: str, urgency: Urgency) -> PushOptions:
+    """Raises `NotText`."""
     title = message.headers.get("subject") or message.conversation_id
     about = {
         "id": message.id,
@@ -62,10 +68,10 @@ def push_options(message: PeerMessage, key: str, urgency: Urgency) -> PushOption
         "conversationId": message.conversation_id,
         "refersTo": message.refers_to,
     }
-    ttl = message.ttl_ms // 1000 if message.ttl_ms else DEFAULT_TTL_SECONDS
+    ttl = ceil(message.ttl_ms / 1000) if message.ttl_ms else DEFAULT_TTL_SECONDS
     return PushOptions(
         title=(title or f"{message.type}/{message.subtype}")[:200],
-        body=message.content[:3000],
+        body=text_for("a push", message)[:3000],
         data={name: value for name, value in about.items() if value},
         collapse_key=key,
         ttl=min(ttl, MAX_TTL_SECONDS),

@@ -1,17 +1,18 @@
-"""The context of a call, as plugins use it."""
+"""The context of a call, as seen by plugins."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from hubbub.connectors.plugins.execution import Asked
+from hubbub.connectors.plugins.execution import PendingResponse
 from hubbub.ports.plugins import CallContext
 
 
 class Context:
-    """`hub`, `sender` and `session` say for whom the call is; `collection` is that of a validator's
-    or saver's document. Every method asks the hub, and raises `CommandRefused` where it refuses."""
+    """`hub`, `sender` and `session` identify the caller; `collection` is the collection of a
+    validator's or saver's document. Every method calls the hub, and raises `CommandRefused` if it
+    refuses."""
 
     __slots__ = ("collection", "hub", "sender", "session")
 
@@ -22,16 +23,16 @@ class Context:
         self.collection = told.collection or None
 
     async def filter_messages(self, messages: Sequence[dict[str, Any]]) -> Any:
-        """Those messages that pass all filters of the asking session."""
-        return await Asked("filter_messages", [messages])
+        """The messages that pass all filters of the calling session."""
+        return await PendingResponse("filter_messages", [messages])
 
     async def publish(self, message: dict[str, Any], as_user: str | None = None) -> Any:
         """The completed hMessage."""
-        return await Asked("publish", [message, as_user])
+        return await PendingResponse("publish", [message, as_user])
 
     async def command(self, cmd: str, params: Any = None, as_user: str | None = None) -> Any:
-        """The result of another command of the hub."""
-        return await Asked("command", [cmd, params, as_user])
+        """Returns the result of another command of the hub."""
+        return await PendingResponse("command", [cmd, params, as_user])
 
     async def find(
         self,
@@ -40,13 +41,13 @@ class Context:
         sort: Sequence[str] | str | None = None,
         limit: int = 100,
     ) -> Any:
-        """Copies of stored documents that meet the criteria."""
-        return await Asked("find", [collection, criteria, sort, limit])
+        """Returns copies of stored documents that meet the criteria."""
+        return await PendingResponse("find", [collection, criteria, sort, limit])
 
     async def channel(self, chid: str) -> Any:
         """The hChannel."""
-        return await Asked("channel", [chid])
+        return await PendingResponse("channel", [chid])
 
     async def save(self, collection: str, document: dict[str, Any]) -> Any:
-        """The document as stored, after its validators."""
-        return await Asked("save", [collection, document])
+        """Returns the document as stored, after its validators."""
+        return await PendingResponse("save", [collection, document])

@@ -1,4 +1,5 @@
-"""Runs the coroutines of plugins in a worker: a loop that knows sleeping and asking the hub."""
+"""Runs the coroutines of plugins in a worker: an event loop that supports only sleeping and calls
+to the hub."""
 
 from __future__ import annotations
 
@@ -10,21 +11,22 @@ from typing import Any
 
 import msgspec
 
-from hubbub.connectors.plugins.protocol import MAX_STATUS, Ask, Ended, Reply
+from hubbub.connectors.plugins.protocol import MAX_STATUS, CallEnded, CallReply, CallRequest
 from hubbub.domain.commands.status import Status
 from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_TEXT = 1000
 _LONGEST_WAIT_SECONDS = 3600.0
-"""More than a call lasts, and no more than the operating system can wait."""
+"""Longer than any call, and short enough for the operating system's timers."""
 
 
 _decode = msgspec.json.decode
 
 
 class CommandRefused(Exception):
-    """A plugin raises it to answer a status with a text, and meets it where its context refuses."""
+    """Raised by a plugin to return a status with a text, and raised to it when its context
+    refuses."""
 
     def __init__(self, status: int = int(Status.INVALID), text: str = "") -> None:
         super().__init__(text)
@@ -33,7 +35,7 @@ class CommandRefused(Exception):
 
 
 class Cancelled(BaseException):
-    """Nobody waits for the call any longer."""
+    """The call was cancelled."""
 
 
 class _Sleep:
@@ -46,8 +48,8 @@ class _Sleep:
         yield self
 
 
-class Asked:
-    """A request to the hub; awaiting it gives the answer, or raises `CommandRefused`."""
+class PendingResponse:
+    """A request to the hub; awaiting it returns the response, or raises `CommandRefused`."""
 
     __slots__ = ("arguments", "operation")
 
@@ -60,12 +62,12 @@ class Asked:
 
 
 async def sleep(delay: float, result: object = None) -> object:
-    """As `asyncio.sleep`."""
+    """Like `asyncio.sleep`."""
     await _Sleep(delay)
     return result
 
 
-class _Call:
+class _RunningCall:
     __slots__ = ("cancelled", "coroutine", "id", "waits_for_reply")
 
     def __init__(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
@@ -76,18 +78,18 @@ class _Call:
 
 
 class Execution:
-    """All calls that have begun and not ended. `send` tells the hub."""
+    """All unfinished calls. `send` sends to the hub."""
 
-    def __init__(self, send: Callable[[Ask | Ended], None]) -> None:
+    def __init__(self, send: Callable[[CallRequest | CallEnded], None]) -> None:
         self._send = send
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _RunningCall] = {}
         self._sleeping: list[tuple[float, int]] = []
 
     def begin(self, number: int, coroutine: Coroutine[Any, Any, Any]) -> None:
-        call = self._calls[number] = _Call(number, coroutine)
+        call = self._calls[number] = _RunningCall(number, coroutine)
         self._step(call, coroutine.send, None)
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: CallReply) -> None:
         call = self._calls.get(reply.id)
         if call is None or not call.waits_for_reply:
             return
@@ -104,7 +106,7 @@ class Execution:
             self._step(call, call.coroutine.throw, Cancelled())
 
     def seconds_until_due(self) -> float | None:
-        """None while nothing sleeps."""
+        """None if no call sleeps."""
         if not self._sleeping:
             return None
         return min(max(0.0, self._sleeping[0][0] - time.monotonic()), _LONGEST_WAIT_SECONDS)
@@ -116,15 +118,15 @@ class Execution:
             if call is not None:
                 self._step(call, call.coroutine.send, None)
 
-    def _step(self, call: _Call, resume: Callable[[Any], object], value: object) -> None:
+    def _step(self, call: _RunningCall, resume: Callable[[Any], object], value: object) -> None:
         try:
             wanted = resume(value)
-            while call.cancelled and isinstance(wanted, Asked):
+            while call.cancelled and isinstance(wanted, PendingResponse):
                 over = CommandRefused(int(Status.TIMEOUT), "the call is over")
                 wanted = call.coroutine.throw(over)
-            if isinstance(wanted, Asked):
+            if isinstance(wanted, PendingResponse):
                 call.waits_for_reply = True
-                self._send(Ask(call.id, wanted.operation, wanted.arguments))
+                self._send(CallRequest(call.id, wanted.operation, wanted.arguments))
             elif isinstance(wanted, _Sleep):
                 due = time.monotonic() + max(0.0, float(wanted.seconds))
                 heapq.heappush(self._sleeping, (due, call.id))
@@ -135,15 +137,18 @@ class Execution:
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the plugin's
             self._end(call, *_failure(error), retire=isinstance(error, MemoryError))
 
-    def _end(self, call: _Call, status: int, result: msgspec.Raw, retire: bool = False) -> None:
+    def _end(
+        self, call: _RunningCall, status: int, result: msgspec.Raw, retire: bool = False
+    ) -> None:
         del self._calls[call.id]
         with contextlib.suppress(BaseException):  # of code that holds on to its last moment
             call.coroutine.close()
-        self._send(Ended(call.id, status, result, retire))
+        self._send(CallEnded(call.id, status, result, retire))
 
 
 def _outcome(value: object) -> tuple[int, msgspec.Raw]:
-    """A tuple of a whole number and a result is status and result; the rest is a result."""
+    """A tuple of an integer and a value is a status with its result; any other value is a
+    result."""
     status = 0
     if isinstance(value, tuple) and len(value) == 2 and type(value[0]) is int:
         status, value = value

@@ -1,4 +1,4 @@
-"""The folder of plugins: one file for each command, by its name."""
+"""The folder of plugins: one file per command, named after it."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ MAX_FILES = 1000
 
 class PluginFile(msgspec.Struct, frozen=True):
     name: str
-    """In lower case: commands are found in any case."""
+    """In lower case: lookups ignore case."""
     path: str
     source: bytes
 
 
 class Folder(msgspec.Struct, frozen=True):
-    """What was read, and what was refused before its code was looked at, by path."""
+    """The files that were read, and those rejected before analysis, by path."""
 
     files: tuple[PluginFile, ...] = ()
     refused: tuple[tuple[str, Violation], ...] = ()
 
 
 def read_folder(path: Path) -> Folder:
-    """Blocks. Files that begin with `_` or `.` are not plugins. Raises `OSError` if the folder
-    cannot be listed."""
+    """Blocking. Files that begin with `_` or `.` are skipped. Raises `OSError` if the folder cannot
+    be listed."""
     files: dict[str, PluginFile] = {}
     refused: list[tuple[str, Violation]] = []
     there = sorted(file for file in path.iterdir() if file.suffix == ".py")

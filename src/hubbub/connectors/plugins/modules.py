@@ -1,4 +1,4 @@
-"""What plugin code sees of Python inside a worker: builtins, and modules without their insides."""
+"""The Python environment of plugin code: builtins, and modules reduced to their public names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.domain.plugins.allowed import BUILTINS, MODULES, is_internal
 
 
 class Facade(ModuleType):
-    """The public names of a module, which nobody can replace."""
+    """The public names of a module; immutable."""
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"{self.__name__}.{name} cannot be changed")
@@ -33,8 +33,8 @@ def _facade(name: str, public: Mapping[str, object]) -> Facade:
 
 
 def _namedtuple(*given: Any, **options: Any) -> Any:
-    """As `collections.namedtuple`. The fields of a class are the attributes that a pattern of
-    `match` reads by position, also of a value that is made to look like one of the class."""
+    """Like `collections.namedtuple`, without fields named like internal attributes: `match` would
+    read these by position from any value that imitates the class."""
     make: Any = namedtuple
     made = make(*given, **options)
     for field in filter(is_internal, made._fields):
@@ -61,8 +61,8 @@ def _facades() -> dict[str, Facade]:
 _FACADES = _facades()
 
 _IMPLICIT = ("_strptime", "time")
-"""What functions of `datetime` import for themselves, through `__import__` of their caller. They
-do not look at what it returns."""
+"""Modules that functions of `datetime` import through `__import__` of their caller. They ignore the
+return value."""
 
 
 def _import(
@@ -80,7 +80,7 @@ def _import(
 
 
 def _type(value: object, /) -> type:
-    """`type` for one argument: with three it makes classes, as does the type of a class."""
+    """`type` with one argument: with three it would create classes, as would a metaclass."""
     if isinstance(value, type):
         raise TypeError("the type of a class is not available to plugins")
     return type(value)
@@ -101,8 +101,8 @@ _OFFERED: dict[str, Any] = {
 
 
 def offered_builtins(restricted: bool) -> dict[str, Any]:
-    """A dictionary of the caller's own. Unrestricted ones are Python's, and import what this
-    process has loaded."""
+    """A new dictionary. Unrestricted builtins are Python's own, and can import what this process
+    has loaded."""
     if restricted:
         return dict(_OFFERED)
     sys.modules["asyncio"] = _FACADES["asyncio"]  # the worker's own loop has `sleep` alone

@@ -1,9 +1,9 @@
-"""Plugin workers of a hub's process: which process runs which call, how long, and for whom.
+"""Plugin workers of a hub process: schedules calls on worker processes.
 
-A worker process serves one hub for its whole life, so that nothing of a tenant is left where
-another tenant's calls run. Hubs take workers in fair shares, and wait in queues of their own. A
-call that outlives its timeout is cancelled; if its code does not let go, its process is killed and
-replaced. Calls that had begun in that process fail, those that had not go to another one.
+A worker process serves one hub for its whole life, so that no data of a tenant remains where
+another tenant's calls run. Hubs get workers in fair shares, each with its own queue. A call that
+exceeds its timeout is cancelled; if its code does not stop, the process is killed and replaced.
+Calls running in that process fail; queued ones go to another process.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from hubbub.connectors.plugins.folder import Folder, read_folder
 from hubbub.connectors.plugins.process import PluginProcess, WorkerLost
 from hubbub.connectors.plugins.protocol import (
     MAX_FRAME_BYTES,
-    Ask,
+    CallEnded,
+    CallReply,
+    CallRequest,
     Cancel,
-    Ended,
     FromWorker,
-    Load,
-    Reply,
+    LoadFile,
     Run,
     Started,
 )
 from hubbub.domain.commands.status import Status
 from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 from hubbub.domain.plugins.findings import Violation
-from hubbub.domain.plugins.shape import Shape
+from hubbub.domain.plugins.shape import PluginShape
 from hubbub.domain.shares import FairShare
 from hubbub.ports.plugins import PluginCall, PluginHost, PluginReply, Plugins
 from hubbub.tasks import TaskSet
@@ -41,16 +41,16 @@ logger = logging.getLogger(__name__)
 
 CPU_SECONDS = 3600
 CALLS_OF_A_WORKER = 16
-"""Under way in one process: code that waits lets others run."""
+"""Concurrent calls in one process: code that awaits lets other calls run."""
 WAITING_CALLS = 256
-"""Of one hub, beside those under way."""
+"""Queued calls of one hub, besides running ones."""
 ASKS_OF_A_CALL = 1000
-"""A call that asks its context once more is ended: each question is work of the hub."""
+"""A call is ended if it makes more requests to its context: each one is work for the hub."""
 GRACE_SECONDS = 0.5
-"""For a call to end after it was cancelled."""
+"""Time for a cancelled call to end."""
 _LONGEST_PAUSE_SECONDS = 30.0
 _OVERHEAD_BYTES = 64 * 1024
-"""Of a frame, beside the document in it."""
+"""The bytes of a frame besides its document."""
 _TOO_DEEP = PluginReply(
     int(Status.INVALID), text=f"more than {MAX_COMMAND_DEPTH} levels; plugins take flatter values"
 )
@@ -63,7 +63,7 @@ class PluginLimits(msgspec.Struct, frozen=True):
 
 
 class _Call:
-    """A call from when it is asked for until its worker has ended it."""
+    """A call from its request until its worker has ended it."""
 
     __slots__ = (
         "answer", "asks", "call", "deadline", "host", "hub", "id", "started", "waits_for_reply",
@@ -88,7 +88,7 @@ class _Call:
             self.answer.set_result(reply)
 
 
-class _Worker:
+class _PluginProcess:
     """A process that has loaded all plugins. `hub` is None until its first call."""
 
     __slots__ = ("hub", "process", "retiring", "under_way")
@@ -101,29 +101,29 @@ class _Worker:
 
     @property
     def takes_more(self) -> bool:
-        """While a call waits for its first instruction, another one computes; more would wait."""
+        """While a call waits to start, another one is computing; more calls would only wait."""
         calls = self.under_way.values()
         return len(calls) < CALLS_OF_A_WORKER and all(call.started for call in calls)
 
 
 class PluginWorkers(Plugins):
-    """On the event loop's thread: `start`, and in the end `stop`."""
+    """Runs on the event loop's thread: call `start`, and finally `stop`."""
 
     def __init__(self, folder: Path, limits: PluginLimits) -> None:
         self._folder = folder
         self._limits = limits
         self._seen = Folder()
-        self._loads: list[Load] = []
-        """What a new worker loads."""
-        self._shapes: dict[str, Shape] = {}
+        self._loads: list[LoadFile] = []
+        """The files that a new worker loads."""
+        self._shapes: dict[str, PluginShape] = {}
         self.refused: dict[str, tuple[Violation, ...]] = {}
-        """By the path of a file that was not loaded."""
+        """Violations by path of each rejected file."""
         self.unavailable = "the plugins are not loaded yet"
-        """Why no plugin runs; empty where they do."""
-        self._workers: list[_Worker] = []
-        """The one that was used least recently comes first."""
+        """Why no plugin runs; empty if plugins run."""
+        self._workers: list[_PluginProcess] = []
+        """Least recently used first."""
         self._processes: set[PluginProcess] = set()
-        """All that are not gone for good, also those that start or end."""
+        """All processes that have not fully ended, including those that are starting or ending."""
         self._starting = 0
         self._share = FairShare(limits.workers)
         self._waiting: dict[str, deque[_Call]] = {}
@@ -132,13 +132,13 @@ class PluginWorkers(Plugins):
         self._tasks = TaskSet()
         self._stopped = False
         self.kills = 0
-        """Processes that were killed because of what ran in them."""
+        """How many processes were killed because of their calls."""
 
     # -- life ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load the folder and start the workers. Raises nothing: what is wrong is logged, and
-        calls answer that plugins are not available."""
+        """Loads the folder and starts the workers. Never raises: problems are logged, and calls
+        fail as unavailable."""
         await self.reload()
 
     async def stop(self) -> None:
@@ -149,14 +149,14 @@ class PluginWorkers(Plugins):
         await self._tasks.settle()
 
     async def reload_changed(self) -> None:
-        """For developers: load the folder again if a file in it changed."""
+        """For developers: reloads the folder if a file in it changed."""
         folder = await self._read_folder()
         if folder is not None and folder != self._seen:
             logger.info("plugins changed; loading %s again", self._folder)
             await self.reload()
 
     async def reload(self) -> None:
-        """Calls under way end in the processes in which they began."""
+        """Reloads the folder. Running calls end in their processes."""
         folder = await self._read_folder()
         if folder is None:
             return
@@ -187,14 +187,14 @@ class PluginWorkers(Plugins):
             logger.error("no plugin is loaded: %s", self.unavailable)
             return None
 
-    async def _discover(self, folder: Folder) -> tuple[dict[str, Shape], list[Load]]:
-        """Load every file in a worker, which says what it offers; the hub itself never parses it.
-        A file that brings its worker down is refused too."""
-        shapes: dict[str, Shape] = {}
-        accepted: list[Load] = []
+    async def _discover(self, folder: Folder) -> tuple[dict[str, PluginShape], list[LoadFile]]:
+        """Loads every file in a worker, which reports its entry points; the hub itself never parses
+        it. A file that crashes its worker is rejected, too."""
+        shapes: dict[str, PluginShape] = {}
+        accepted: list[LoadFile] = []
         worker = await self._start_worker(accepted)
         for file in folder.files:
-            load = Load(file.name, file.source, self._limits.analyse)
+            load = LoadFile(file.name, file.source, self._limits.analyse)
             try:
                 loaded = await worker.process.load(load)
             except WorkerLost as lost:
@@ -215,16 +215,16 @@ class PluginWorkers(Plugins):
 
     # -- processes ----------------------------------------------------------------------------
 
-    async def _start_worker(self, loads: list[Load]) -> _Worker:
+    async def _start_worker(self, loads: list[LoadFile]) -> _PluginProcess:
         """Raises `WorkerLost` or `OSError`."""
-        worker = _Worker()
+        worker = _PluginProcess()
         worker.process = PluginProcess(
             self._limits.memory_bytes,
             CPU_SECONDS,
             lambda message: self._received(worker, message),
             lambda: self._lost(worker),
         )
-        await worker.process.spawn()
+        await worker.process.start()
         self._processes.add(worker.process)
         try:
             ready = await worker.process.ready()
@@ -240,15 +240,15 @@ class PluginWorkers(Plugins):
         return worker
 
     def _fill(self) -> None:
-        """As many processes as there may be."""
+        """Starts processes up to the configured number."""
         if self._stopped or not self._loads:
             return
         while len(self._workers) + self._starting < self._limits.workers:
             self._starting += 1
             self._tasks.start(self._add_worker(self._loads))
 
-    async def _add_worker(self, loads: list[Load]) -> None:
-        """Again and again until it works; pauses grow while it does not."""
+    async def _add_worker(self, loads: list[LoadFile]) -> None:
+        """Retries until it succeeds, with growing pauses."""
         try:
             if self._failures:
                 pause = min(0.1 * 2 ** min(self._failures, 10), _LONGEST_PAUSE_SECONDS)
@@ -267,8 +267,8 @@ class PluginWorkers(Plugins):
         self._fill()
         self._assign()
 
-    def _retire(self, worker: _Worker) -> None:
-        """It takes no more calls, and ends with its last one."""
+    def _retire(self, worker: _PluginProcess) -> None:
+        """The worker accepts no more calls, and ends after its last one."""
         worker.retiring = True
         if not worker.under_way:
             worker.process.kill("it is replaced")
@@ -277,7 +277,7 @@ class PluginWorkers(Plugins):
         await process.end()
         self._processes.discard(process)
 
-    def _lost(self, worker: _Worker) -> None:
+    def _lost(self, worker: _PluginProcess) -> None:
         self._tasks.start(self._reap(worker.process))
         if worker not in self._workers:
             return  # it was never ready, which whoever started it learns
@@ -297,15 +297,15 @@ class PluginWorkers(Plugins):
 
     # -- calls --------------------------------------------------------------------------------
 
-    def find(self, name: str) -> Shape | None:
+    def find(self, name: str) -> PluginShape | None:
         return self._shapes.get(name.lower())
 
-    def names(self) -> Mapping[str, Shape]:
+    def names(self) -> Mapping[str, PluginShape]:
         return self._shapes
 
     async def call(self, hub: str, call: PluginCall, host: PluginHost) -> PluginReply:
         if self.unavailable or self._stopped:
-            text = self.unavailable or "the hub is stopping"
+            text = "the plugins cannot be run now; the hub's log says why"  # with paths
             return PluginReply(int(Status.NOT_AVAILABLE), text=text)
         if len(call.document) > MAX_FRAME_BYTES - _OVERHEAD_BYTES:
             return PluginReply(int(Status.INVALID), text="the command is too large for a plugin")
@@ -328,7 +328,7 @@ class PluginWorkers(Plugins):
             raise
 
     def _assign(self) -> None:
-        """Hand waiting calls to workers, one of each hub in turn, as long as there are workers."""
+        """Assigns queued calls to workers, hubs in turn, while there are workers."""
         assigned = not self.unavailable
         while assigned:
             assigned = False
@@ -341,8 +341,9 @@ class PluginWorkers(Plugins):
                 if not queue:
                     del self._waiting[hub]
 
-    def _worker_for(self, hub: str) -> _Worker | None:
-        """An idle one of the hub, an unused one, or one of the hub that has calls under way."""
+    def _worker_for(self, hub: str) -> _PluginProcess | None:
+        """An idle worker of the hub, or an unused one, or a worker of the hub with running
+        calls."""
         working = [worker for worker in self._workers if not worker.retiring]
         if self._share.may_take(hub):
             idle = [worker for worker in working if not worker.under_way]
@@ -356,7 +357,7 @@ class PluginWorkers(Plugins):
         busy = [worker for worker in working if worker.hub == hub and worker.takes_more]
         return min(busy, key=lambda worker: len(worker.under_way), default=None)
 
-    def _run(self, worker: _Worker, call: _Call) -> None:
+    def _run(self, worker: _PluginProcess, call: _Call) -> None:
         if not worker.under_way:
             self._share.take(call.hub)
         worker.hub = call.hub
@@ -375,12 +376,12 @@ class PluginWorkers(Plugins):
         )
 
     def _expire(self, call: _Call) -> None:
-        """The call's time is over, or nobody waits for it."""
+        """The call timed out or was cancelled by its caller."""
         text = f"{call.call.name} did not end within {call.call.timeout_ms} ms"
         self._end(call, PluginReply(int(Status.TIMEOUT), text=text))
 
     def _end(self, call: _Call, reply: PluginReply) -> None:
-        """Answer the call now, and cancel its code."""
+        """Completes the call now, and cancels its code."""
         call.settle(reply)
         queue = self._waiting.get(call.hub)
         if queue is not None and call in queue:
@@ -392,7 +393,7 @@ class PluginWorkers(Plugins):
                 loop = asyncio.get_running_loop()
                 loop.call_later(GRACE_SECONDS, self._insist, worker, call)
 
-    def _insist(self, worker: _Worker, call: _Call) -> None:
+    def _insist(self, worker: _PluginProcess, call: _Call) -> None:
         if call.id not in worker.under_way:
             return
         if not call.started:  # behind another one, which is cancelled in its own time
@@ -400,10 +401,10 @@ class PluginWorkers(Plugins):
             loop.call_later(GRACE_SECONDS, self._insist, worker, call)
             return
         name = call.call.name
-        logger.warning("plugin %s of hub %s does not end; its process is killed", name, call.hub)
+        logger.warning("hub %s: plugin %s does not end; its process is killed", call.hub, name)
         self._kill(worker, f"{name} did not end in time")
 
-    def _kill(self, worker: _Worker, why: str) -> None:
+    def _kill(self, worker: _PluginProcess, why: str) -> None:
         self.kills += 1
         worker.process.kill(why)
 
@@ -415,17 +416,17 @@ class PluginWorkers(Plugins):
 
     # -- what workers say ---------------------------------------------------------------------
 
-    def _received(self, worker: _Worker, message: FromWorker) -> None:
+    def _received(self, worker: _PluginProcess, message: FromWorker) -> None:
         call = None
-        if isinstance(message, Started | Ended | Ask):
+        if isinstance(message, Started | CallEnded | CallRequest):
             call = worker.under_way.get(message.id)
         match message:
             case Started() if call is not None and not call.started:
                 call.started = True
                 self._assign()
-            case Ended() if call is not None and call.started:
+            case CallEnded() if call is not None and call.started:
                 self._ended(worker, call, message)
-            case Ask() if call is not None and call.started and not call.waits_for_reply:
+            case CallRequest() if call is not None and call.started and not call.waits_for_reply:
                 call.waits_for_reply = True
                 call.asks += 1
                 if call.asks > ASKS_OF_A_CALL:
@@ -436,7 +437,7 @@ class PluginWorkers(Plugins):
             case _:
                 self._kill(worker, "it said what no worker says")
 
-    def _ended(self, worker: _Worker, call: _Call, ended: Ended) -> None:
+    def _ended(self, worker: _PluginProcess, call: _Call, ended: CallEnded) -> None:
         del worker.under_way[call.id]
         result = bytes(ended.result)
         deep = is_deeper(result, MAX_COMMAND_DEPTH)
@@ -447,7 +448,7 @@ class PluginWorkers(Plugins):
             self._retire(worker)
         self._assign()
 
-    async def _answer(self, worker: _Worker, call: _Call, ask: Ask) -> None:
+    async def _answer(self, worker: _PluginProcess, call: _Call, ask: CallRequest) -> None:
         arguments = bytes(ask.arguments)
         deep = is_deeper(arguments, MAX_COMMAND_DEPTH)
         reply = _TOO_DEEP if deep else await call.host.ask(ask.operation, arguments)
@@ -458,4 +459,4 @@ class PluginWorkers(Plugins):
         call.waits_for_reply = False
         if call.id in worker.under_way:
             value = msgspec.Raw(reply.value)
-            worker.process.send(Reply(call.id, reply.status, value, reply.text))
+            worker.process.send(CallReply(call.id, reply.status, value, reply.text))

@@ -17,23 +17,24 @@ from hubbub.connectors.plugins.protocol import (
     MAX_FRAME_BYTES,
     FromHub,
     FromWorker,
-    Load,
     Loaded,
-    Ready,
-    WorkerOptions,
+    LoadFile,
+    SandboxOptions,
+    SandboxReady,
     frame,
     from_worker,
 )
-from hubbub.frames import FrameReader, FrameTooLarge
+from hubbub.frames import FrameTooLarge, LengthPrefixReader
+from hubbub.processes import ChildProcess
 
 START_SECONDS = 20.0
 LOAD_SECONDS = 5.0
 
 MAX_UNREAD_BYTES = 8 * MAX_FRAME_BYTES
-"""What a process may leave unread: all of its calls can wait for a large answer."""
+"""The most unread bytes of a process, enough if all its calls wait for a large response."""
 
 NICENESS = 10
-"""Plugins yield to the hub where both want a processor, also while their process starts."""
+"""Plugins yield to the hub when both need a processor, even while their process starts."""
 
 _BOOT = (
     f"import os, sys; os.nice({NICENESS}); sys.path += sys.argv[2:];"
@@ -42,12 +43,12 @@ _BOOT = (
 
 
 class WorkerLost(Exception):
-    """The process ended, or was ended because it did not do as it should."""
+    """The process ended, or was killed for a protocol violation."""
 
 
-class PluginProcess(asyncio.Protocol):
-    """One run of a worker. `on_message` gets what it says once its plugins are loaded; `on_lost` is
-    called once, when the socket is closed."""
+class PluginProcess(ChildProcess):
+    """One run of a worker. `on_message` receives its messages once the plugins are loaded;
+    `on_lost` is called once, when the socket is closed."""
 
     def __init__(
         self,
@@ -56,46 +57,28 @@ class PluginProcess(asyncio.Protocol):
         on_message: Callable[[FromWorker], None],
         on_lost: Callable[[], None],
     ) -> None:
+        super().__init__()
         self._limits = memory_bytes, cpu_seconds
         self._on_message = on_message
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._frames = FrameReader(MAX_FRAME_BYTES)
+        self._frames = LengthPrefixReader(MAX_FRAME_BYTES)
         self._expected: asyncio.Future[FromWorker] | None = self._loop.create_future()
-        self._gone: asyncio.Future[None] = self._loop.create_future()
         self.why = ""
-        """Why the hub ended it; empty if it ended by itself."""
+        """Why the hub killed it; empty if it ended by itself."""
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    async def start(self) -> None:
+        """After this, `end` must be called. Raises `OSError`."""
+        await self.spawn(lambda link: _spawn(link, *self._limits))
 
-    @property
-    def alive(self) -> bool:
-        return not self._gone.done()
-
-    async def spawn(self) -> None:
-        """From then on somebody has to `end` it. Raises `OSError`."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = _spawn(theirs, *self._limits)
-        try:
-            self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
-        except BaseException:
-            ours.close()
-            self._process.kill()
-            self._process.wait()
-            raise
-
-    async def ready(self) -> Ready:
-        """Waits until it is locked down. Raises `WorkerLost`."""
+    async def ready(self) -> SandboxReady:
+        """Waits until the sandbox is active. Raises `WorkerLost`."""
         ready = await self._next(START_SECONDS, "it was not ready in time")
-        if not isinstance(ready, Ready):
+        if not isinstance(ready, SandboxReady):
             self.kill("it said something else before it was ready")
             raise WorkerLost(self.why)
         return ready
 
-    async def load(self, load: Load) -> Loaded:
+    async def load(self, load: LoadFile) -> Loaded:
         """Raises `WorkerLost`."""
         self.send(load)
         seconds = f"loading {load.name} took more than {LOAD_SECONDS:g} s"
@@ -106,7 +89,7 @@ class PluginProcess(asyncio.Protocol):
         return loaded
 
     async def _next(self, seconds: float, late: str) -> FromWorker:
-        """The answer to what was sent just now."""
+        """The response to the last message."""
         expected = self._expected = self._expected or self._loop.create_future()
         try:
             async with asyncio.timeout(seconds):
@@ -118,24 +101,22 @@ class PluginProcess(asyncio.Protocol):
             self._expected = None
 
     def send(self, message: FromHub) -> None:
-        """What is sent to a process that is gone is lost with it."""
+        """Messages to a dead process are lost."""
         if self._transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
             self.kill(f"it left {MAX_UNREAD_BYTES} bytes unread")
         self._transport.write(frame(message))
 
     def kill(self, why: str) -> None:
-        """At once. `on_lost` follows."""
+        """Kills the process at once. `on_lost` follows."""
         self.why = self.why or why
         with contextlib.suppress(ProcessLookupError):
             self._process.kill()
         self._transport.abort()
 
     async def end(self) -> None:
-        """Kill it and wait until it is gone."""
+        """Kills the process and waits until it has ended."""
         self.kill("the hub has no more use for it")
-        await self._gone
-        if self._process.returncode is None:
-            await self._loop.run_in_executor(None, self._process.wait)
+        await self.gone()
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -155,13 +136,13 @@ class PluginProcess(asyncio.Protocol):
         self.kill("")
         if self._expected is not None and not self._expected.done():
             self._expected.set_exception(WorkerLost(self.why or "the process ended by itself"))
-        self._gone.set_result(None)
+        super().connection_lost(exc)
         self._on_lost()
 
 
 def _spawn(link: socket.socket, memory_bytes: int, cpu_seconds: int) -> subprocess.Popen[bytes]:
     """An isolated interpreter: no environment, no `site`, no files but the socket."""
-    options = WorkerOptions(link.fileno(), memory_bytes, cpu_seconds)
+    options = SandboxOptions(link.fileno(), memory_bytes, cpu_seconds)
     paths = {str(Path(str(package.__file__)).parents[1]) for package in (hubbub, msgspec)}
     return subprocess.Popen(  # noqa: S603 - our own module, our own interpreter
         [

@@ -1,7 +1,7 @@
 """The protocol between a hub and its plugin workers: length-prefixed frames of JSON.
 
-JSON and not pickle: what a worker says is data, whoever has taken the worker over. Values of
-commands and results stay encoded until the side that needs them reads them.
+JSON instead of pickle: messages of a compromised worker are only data. Values of commands and
+results stay encoded until they are needed.
 """
 
 from __future__ import annotations
@@ -11,33 +11,34 @@ from typing import Annotated
 import msgspec
 
 from hubbub.domain.plugins.findings import Violation
-from hubbub.domain.plugins.shape import Shape
+from hubbub.domain.plugins.shape import PluginShape
 from hubbub.frames import framed
 from hubbub.ports.plugins import CallContext
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
-"""Of either side; a worker that sends more is ended."""
+"""The limit in both directions; a worker that exceeds it is killed."""
 
 MAX_STATUS = (1 << 31) - 1
-"""Every door has room for it."""
+"""Every protocol can represent it."""
 
 NULL = msgspec.Raw(b"null")
 
 
-class WorkerOptions(msgspec.Struct, frozen=True):
+class SandboxOptions(msgspec.Struct, frozen=True):
     link: int
-    """The file descriptor of the socket to the hub."""
+    """The descriptor of the socket to the hub."""
     memory_bytes: int
-    """What plugins may allocate, beyond what the interpreter has taken when it is locked down."""
+    """Memory for plugins, in addition to the interpreter's at lockdown."""
     cpu_seconds: int
-    """Of the process in its whole life; short of them it asks to be replaced."""
+    """The processor time of the process in its whole life; shortly before the limit it asks to be
+    replaced."""
 
 
 # -- from the hub ---------------------------------------------------------------------------------
 
 
-class Load(msgspec.Struct, frozen=True, tag="load"):
-    """Analyse a file unless told not to, and run what is outside of its functions."""
+class LoadFile(msgspec.Struct, frozen=True, tag="load"):
+    """Analyses a file unless disabled, and runs its top-level code."""
 
     name: str
     source: bytes
@@ -45,7 +46,7 @@ class Load(msgspec.Struct, frozen=True, tag="load"):
 
 
 class Run(msgspec.Struct, frozen=True, tag="run"):
-    """Call a function of a loaded file with the document and a context."""
+    """Calls a function of a loaded file with the document and a context."""
 
     id: int
     name: str
@@ -54,8 +55,8 @@ class Run(msgspec.Struct, frozen=True, tag="run"):
     context: CallContext
 
 
-class Reply(msgspec.Struct, frozen=True, tag="reply"):
-    """What the hub answers to the `Ask` of a call; a status other than 0 comes with a text."""
+class CallReply(msgspec.Struct, frozen=True, tag="reply"):
+    """The hub's response to a `CallRequest` of a call; a status other than 0 has a text."""
 
     id: int
     status: int
@@ -64,19 +65,19 @@ class Reply(msgspec.Struct, frozen=True, tag="reply"):
 
 
 class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
-    """Nobody waits for this call any longer."""
+    """Cancels a call whose caller no longer waits."""
 
     id: int
 
 
-FromHub = Load | Run | Reply | Cancel
+FromHub = LoadFile | Run | CallReply | Cancel
 
 
 # -- from a worker --------------------------------------------------------------------------------
 
 
-class Ready(msgspec.Struct, frozen=True, tag="ready"):
-    """The worker is locked down, or `missing` says which limit this system does not offer."""
+class SandboxReady(msgspec.Struct, frozen=True, tag="ready"):
+    """The sandbox is active, or `missing` names the limit that this system lacks."""
 
     missing: str = ""
 
@@ -84,18 +85,18 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
     """A file with violations is not loaded."""
 
-    shape: Shape
+    shape: PluginShape
     violations: tuple[Violation, ...] = ()
 
 
 class Started(msgspec.Struct, frozen=True, tag="started"):
-    """The call's code begins to run: it must not be repeated elsewhere."""
+    """The call's code starts: it must not be repeated elsewhere."""
 
     id: int
 
 
-class Ended(msgspec.Struct, frozen=True, tag="ended"):
-    """The call's code is over. With `retire`, the worker takes no further calls."""
+class CallEnded(msgspec.Struct, frozen=True, tag="ended"):
+    """The call ended. With `retire`, the worker accepts no further calls."""
 
     id: int
     status: Annotated[int, msgspec.Meta(ge=0, le=MAX_STATUS)]
@@ -103,15 +104,15 @@ class Ended(msgspec.Struct, frozen=True, tag="ended"):
     retire: bool = False
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """The call wants something of its context; it has one such request at a time."""
+class CallRequest(msgspec.Struct, frozen=True, tag="ask"):
+    """A call's request to its context; a call makes one at a time."""
 
     id: int
     operation: str
     arguments: msgspec.Raw
 
 
-FromWorker = Ready | Loaded | Started | Ended | Ask
+FromWorker = SandboxReady | Loaded | Started | CallEnded | CallRequest
 
 _encoder = msgspec.json.Encoder()
 from_hub: msgspec.json.Decoder[FromHub] = msgspec.json.Decoder(FromHub)

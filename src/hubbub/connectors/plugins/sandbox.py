@@ -1,8 +1,8 @@
-"""Limits of the operating system around a plugin worker; they hold whatever code runs inside.
+"""Operating system limits around a plugin worker, which hold whatever code runs inside.
 
-A seccomp filter leaves the process the socket to the hub, memory, time and its own end: no call
-of the kernel opens a file or a socket, starts a process or a thread, signals, traces or changes a
-limit. Resource limits bound memory and processor time. Both are inherited and cannot be undone.
+A seccomp filter permits only the socket to the hub, memory, time and exit: no system call opens a
+file or a socket, starts a process or a thread, signals, traces or changes a limit. Resource limits
+bound memory and processor time. Both are inherited and irrevocable.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ _PROT_EXEC = 4
 
 
 class LimitsMissing(Exception):
-    """This system does not offer a limit that plugins need."""
+    """This system lacks a limit that plugins need."""
 
 
 def lock_down(memory_bytes: int, cpu_seconds: int) -> None:
-    """Once, from the only thread, with everything imported and open that is needed later. Raises
-    `LimitsMissing`, also when a limit is there and does not hold."""
+    """Called once, in the only thread, after all imports. Raises `LimitsMissing` if a limit is
+    missing or not enforced."""
     try:
         _limit_resources(memory_bytes, cpu_seconds)
     except (OSError, ValueError) as error:
@@ -138,7 +138,7 @@ def _instruction(code: int, operand: int, then: int = 0, otherwise: int = 0) -> 
 
 
 def _prove() -> None:
-    """A filter that a system accepts and ignores would be worse than none."""
+    """Verifies the filter: one that is accepted and ignored would be worse than none."""
     attempts: tuple[tuple[str, Callable[[], object]], ...] = (
         ("files", lambda: os.open("/dev/null", os.O_RDONLY)),
         ("sockets", socket.socket),

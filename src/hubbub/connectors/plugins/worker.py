@@ -1,8 +1,7 @@
-"""The process in which plugins run: `main` of a fresh, isolated interpreter.
+"""The plugin process: `main` of a fresh, isolated interpreter.
 
-It holds nothing of the hub: no environment, no files, no secrets; the code of the plugins, and
-what it is told for each call. It serves one hub for its whole life. It ends when the socket
-closes, or with the hub.
+It holds no environment, files or secrets of the hub, only the code of the plugins and the data of
+each call. It serves one hub for its whole life. It ends when the socket closes, or with the hub.
 """
 
 from __future__ import annotations
@@ -24,42 +23,42 @@ from hubbub.connectors.plugins.context import Context
 from hubbub.connectors.plugins.execution import Execution
 from hubbub.connectors.plugins.modules import offered_builtins
 from hubbub.connectors.plugins.protocol import (
-    Ask,
+    CallEnded,
+    CallReply,
+    CallRequest,
     Cancel,
-    Ended,
     FromWorker,
-    Load,
     Loaded,
-    Ready,
-    Reply,
+    LoadFile,
     Run,
+    SandboxOptions,
+    SandboxReady,
     Started,
-    WorkerOptions,
     frame,
     from_hub,
 )
 from hubbub.connectors.plugins.sandbox import LimitsMissing, lock_down
 from hubbub.domain.plugins.analysis import analyse, decode, shape_of
 from hubbub.domain.plugins.findings import Analysed, Violation
-from hubbub.frames import FrameReader
+from hubbub.frames import LengthPrefixReader
 
 Function = Callable[[Any, Context], Coroutine[Any, Any, Any]]
 
 _READ_BYTES = 1 << 16
 _RETIRE_AT = 0.9
-"""Of the processor time that the process may take; the kernel ends it at all of it."""
+"""The share of the process's time limit at which it retires; at the limit, the kernel kills it."""
 
 
 class _Worker:
-    def __init__(self, options: WorkerOptions) -> None:
+    def __init__(self, options: SandboxOptions) -> None:
         self._link = options.link
         self._retire_seconds = options.cpu_seconds * _RETIRE_AT
         self._plugins: dict[str, dict[str, Any]] = {}
         self._execution = Execution(self._tell)
-        self._frames = FrameReader()
+        self._frames = LengthPrefixReader()
 
     def serve(self) -> None:
-        """Until the hub closes the socket."""
+        """Runs until the hub closes the socket."""
         incoming = select.poll()
         incoming.register(self._link, select.POLLIN)
         while True:
@@ -79,34 +78,34 @@ class _Worker:
         while rest:
             rest = rest[os.write(self._link, rest) :]
 
-    def _tell(self, message: Ask | Ended) -> None:
-        if isinstance(message, Ended) and time.process_time() > self._retire_seconds:
+    def _tell(self, message: CallRequest | CallEnded) -> None:
+        if isinstance(message, CallEnded) and time.process_time() > self._retire_seconds:
             message = msgspec.structs.replace(message, retire=True)
         self.send(message)
 
-    def _handle(self, message: Load | Run | Reply | Cancel) -> None:
+    def _handle(self, message: LoadFile | Run | CallReply | Cancel) -> None:
         match message:
             case Run():
                 self.send(Started(message.id))
                 self._execution.begin(message.id, self._call(message))
-            case Reply():
+            case CallReply():
                 self._execution.reply(message)
             case Cancel():
                 self._execution.cancel(message.id)
-            case Load():
+            case LoadFile():
                 self._load(message)
 
     async def _call(self, run: Run) -> Any:
         function: Function = self._plugins[run.name][run.function]
         return await function(msgspec.json.decode(run.document), Context(run.context))
 
-    def _load(self, load: Load) -> None:
+    def _load(self, load: LoadFile) -> None:
         found = analyse(load.source) if load.analyse else shape_of(load.source)
         if not found.violations:
             found = self._execute(load, found)
         self.send(Loaded(found.shape, found.violations))
 
-    def _execute(self, load: Load, found: Analysed) -> Analysed:
+    def _execute(self, load: LoadFile, found: Analysed) -> Analysed:
         namespace = {"__builtins__": offered_builtins(load.analyse), "__name__": load.name}
         flags = __future__.annotations.compiler_flag  # annotations are not evaluated
         try:
@@ -132,15 +131,15 @@ def main() -> None:
     # The hub decides when its workers end: a Ctrl-C reaches the whole group of processes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    options = msgspec.json.decode(sys.argv[1], type=WorkerOptions)
+    options = msgspec.json.decode(sys.argv[1], type=SandboxOptions)
     worker = _Worker(options)
     try:
         lock_down(options.memory_bytes, options.cpu_seconds)
     except LimitsMissing as missing:
-        worker.send(Ready(str(missing)))
+        worker.send(SandboxReady(str(missing)))
     else:
         try:
-            worker.send(Ready())
+            worker.send(SandboxReady())
             worker.serve()
         finally:
             os._exit(0)  # at once, also when it fails: the hub replaces it

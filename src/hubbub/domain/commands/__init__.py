@@ -1,1 +1,1 @@
-"""Commands, after Hubiquitus: structured messages, channels with an owner, commands and results."""
+"""Commands, after Hubiquitus: structured messages, owned channels, commands and results."""

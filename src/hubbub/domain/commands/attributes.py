@@ -1,6 +1,6 @@
-"""Reading the attributes of an object one by one, each with the status of what is wrong with it.
+"""Reads the attributes of an object one by one; each error carries the status of its problem.
 
-`null` means absent, and so does `""` in an optional string; a boolean is never a number.
+`null` means absent, and so does `""` in an optional string. A boolean is never a number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Object = Mapping[str, Any]
 
 
 def read_required(given: Object, name: str) -> Any:
-    """Raises `CommandRefused` (6) where the attribute is absent."""
+    """Raises `CommandRefused` (6) if the attribute is absent."""
     value = given.get(name)
     if value is None:
         raise missing(f"{name} is missing")
@@ -27,7 +27,7 @@ def read_required(given: Object, name: str) -> Any:
 
 
 def read_required_text(given: Object, name: str) -> str:
-    """Raises `CommandRefused`: 6 where it is absent, 7 where it is no text or an empty one."""
+    """Raises `CommandRefused`: 6 if the attribute is absent, 7 if it is not a non-empty string."""
     value = read_required(given, name)
     if not isinstance(value, str) or not value:
         raise invalid(f"{name} is {shown(value)}; give a text")
@@ -44,7 +44,7 @@ def read_text(given: Object, name: str) -> str | None:
 
 
 def read_jid(name: str, value: Any) -> Jid:
-    """Raises `CommandRefused` (7) where the value is no bare or full JID."""
+    """Raises `CommandRefused` (7) if the value is not a bare or full JID."""
     jid = parse_jid(value) if isinstance(value, str) else None
     if jid is None:
         raise invalid(f"{name} is {shown(value)}; give user@domain or user@domain/resource")
@@ -60,7 +60,7 @@ def read_flag(given: Object, name: str) -> bool | None:
 
 
 def read_object(given: Object, name: str) -> dict[str, Any] | None:
-    """None also where the object is empty."""
+    """Returns None for an empty object, too."""
     value = given.get(name)
     if value is not None and not isinstance(value, dict):
         raise invalid(f"{name} is {shown(value)}; give an object")
@@ -79,7 +79,7 @@ def read_priority(given: Object) -> int | None:
 
 
 def read_moment(given: Object, name: str) -> int | None:
-    """Milliseconds since 1970."""
+    """Returns milliseconds since 1970, or None if the attribute is absent."""
     value = given.get(name)
     if value is None or value == "":
         return None

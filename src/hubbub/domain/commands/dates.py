@@ -1,4 +1,5 @@
-"""Dates of Hubiquitus' objects: ISO 8601 or milliseconds since 1970 in, ISO 8601 in UTC out."""
+"""Dates in Hubiquitus' objects. Input: ISO 8601 or milliseconds since 1970. Output: ISO 8601 in
+UTC."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ LAST_DATE: Final = 253_402_300_799_999
 
 
 def read_date(value: object) -> int | None:
-    """Milliseconds since 1970; None where the value is no date from 1970 to 9999."""
+    """Returns milliseconds since 1970, or None if the value is not a date from 1970 to 9999."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):

@@ -21,6 +21,7 @@ from hubbub.domain.names import (
     check_name,
     kind_of,
     user_channel,
+    without_dead_letters,
 )
 from hubbub.domain.rules import is_collection
 
@@ -29,14 +30,15 @@ HUB_USER: Final = "hnode"
 RESERVED_CHANNELS: Final = frozenset(
     {"hAdminChannel", "hChannelAdmin", "hChannels", "hMessages", "hSubscriptions"}
 )
-"""Beside the channels in which the hub itself keeps something."""
+"""Names of channels that the hub itself uses, besides `COLLECTIONS`."""
 _JID: Final = re.compile("([^@/<>'\"]+)@([^@/<>'\"]+)(?:/([^/<>'\"]*))?")
 _TO_ENCODE: Final = re.compile("[@/<>'\"%]")
 _FORBIDDEN_IN_CHANNELS: Final = re.compile("[@/<>'\"]")
 
 
 _KNOWN_CHARS: Final = 128
-"""Shorter JIDs are parsed once: a command names the same ones twice, and a client sends many."""
+"""JIDs up to this length are cached when parsed: a command names the same JIDs twice, and a client
+sends many commands."""
 
 
 class Jid(msgspec.Struct, frozen=True):
@@ -57,7 +59,7 @@ class Jid(msgspec.Struct, frozen=True):
 
 
 def parse_jid(text: str) -> Jid | None:
-    """None where the text is no JID. An empty resource means a bare JID."""
+    """Returns None if the text is not a JID. An empty resource means a bare JID."""
     return _parse_known(text) if len(text) <= _KNOWN_CHARS else _parse(text)
 
 
@@ -92,8 +94,8 @@ def channel_id(channel: str, domain: str) -> str:
 
 
 def parse_channel(text: str, domain: str) -> str:
-    """The name of the channel that a chid means to a sender of the domain. Raises `CommandRefused`:
-    7 for a chid that cannot be, 9 for one of another domain or of a user."""
+    """Returns the name of the channel that a chid means to a sender of the domain. Raises
+    `CommandRefused`: 7 for an invalid chid, 9 for a chid of another domain or of a user."""
     target = parse_target(text, domain)
     if isinstance(target, Jid):
         raise not_available(f"chid {text!r} is a user's; give #name@{_encoded(domain)}")
@@ -101,8 +103,8 @@ def parse_channel(text: str, domain: str) -> str:
 
 
 def parse_target(text: str, domain: str) -> str | Jid:
-    """The name of the channel, or the user or session, that a chid means to a sender of the domain.
-    Raises `CommandRefused` like `parse_channel`."""
+    """Returns the channel's name, or the user's or session's JID, that a chid means to a sender of
+    the domain. Raises `CommandRefused` like `parse_channel`."""
     if not text.startswith("#") and "@" in text:
         jid = parse_jid(text)
         if jid is None:
@@ -126,7 +128,7 @@ def _check_channel_name(name: str, chid: str) -> None:
         raise invalid(f"chid {chid!r} is reserved")
     if (
         kind_of(name) is not ChannelKind.DEFAULT
-        or name.startswith(user_channel(""))
+        or without_dead_letters(name).startswith(user_channel(""))
         or name.endswith(DEAD_LETTER_SUFFIX)
     ):
         raise invalid(f"chid {chid!r} has a prefix or suffix that means another kind of channel")

@@ -40,7 +40,8 @@ _NOTHING: Final = Attributes()
 
 
 def to_stored_item(message: HMessage, receiver: Jid, channel: str) -> PublishItem:
-    """The same for a message to a user, in the channel that keeps such messages."""
+    """Like `to_item`, for a message to a user; `channel` is the channel that stores such
+    messages."""
     item = to_item(message, channel)
     assert item.attributes is not None
     structured = dict(item.attributes.structured or {})
@@ -53,9 +54,9 @@ def to_stored_item(message: HMessage, receiver: Jid, channel: str) -> PublishIte
 
 
 def to_item(message: HMessage, channel: str) -> PublishItem:
-    """What is published for a completed hMessage. Raises `CommandRefused` (7) where the payload or
-    the unknown attributes cannot be kept; the bounds of the other attributes are checked where
-    messages are published."""
+    """Returns the item to publish for a completed hMessage. Raises `CommandRefused` (7) if the
+    payload or the unknown attributes cannot be stored; the limits of the other attributes are
+    checked when the item is published."""
     return PublishItem(
         channel=channel,
         event=message.type or "",
@@ -80,7 +81,7 @@ def to_attributes(message: HMessage) -> Attributes:
 
 
 def from_message(message: Message) -> HMessage:
-    """A message of a channel, whichever door it came through."""
+    """Converts a message of a channel, from whichever protocol, to an hMessage."""
     attributes = message.attributes or _NOTHING
     structured = attributes.structured or {}
     publisher = structured.get(_PUBLISHER) or Jid(message.publisher or HUB_USER, message.hub)
@@ -98,15 +99,22 @@ def from_message(message: Message) -> HMessage:
         transient=False if message.serial or message.store else None,
         location=attributes.location,
         author=attributes.author,
-        published=structured.get(_PUBLISHED, message.published_at),
+        published=published_of(message),
         headers=attributes.headers,
         payload=payload_of(message),
         more=structured.get(_MORE, {}),
     )
 
 
+def published_of(message: Message) -> int:
+    """Milliseconds since 1970, as the publisher stated them."""
+    structured = (message.attributes and message.attributes.structured) or {}
+    published: int = structured.get(_PUBLISHED, message.published_at)
+    return published
+
+
 def payload_of(message: Message) -> Any:
-    """As a JSON value: text as it is, other bytes in base64."""
+    """The payload as a JSON value: text unchanged, other bytes in base64."""
     if is_json(message.content_type):
         return msgspec.json.decode(message.payload)
     if is_text(message.content_type):

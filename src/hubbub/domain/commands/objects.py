@@ -1,7 +1,7 @@
-"""The four objects of Hubiquitus, read from JSON values and written as such.
+"""The four objects of Hubiquitus, read from JSON values and written as JSON values.
 
-Reading checks the attributes in the order of the tables in docs/commands.md, and stops at the first
-one that is wrong: `CommandRefused` has its status and names it.
+Reading checks the attributes in the order of the tables in docs/commands.md and stops at the first
+invalid one: `CommandRefused` carries its status and names it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ from hubbub.domain.commands.jids import (
     parse_target,
 )
 from hubbub.domain.commands.status import CommandRefused, Status, invalid, missing, not_authorized
+from hubbub.domain.envelope import check_object
+from hubbub.domain.errors import InvalidAttribute
 from hubbub.domain.shown import shown
 
 RELEVANCE_OFFSET: Final = "RELEVANCE_OFFSET"
-"""A header: milliseconds after `published` during which a message is relevant."""
+"""A header: how many milliseconds after `published` a message stays relevant."""
 MAX_MSG_RETRIEVAL: Final = "MAX_MSG_RETRIEVAL"
-"""A header of channels: how many messages hGetLastMessages answers."""
+"""A header of channels: how many messages hGetLastMessages returns."""
 ALERT: Final = "hAlert"
 _ALERT_PRIORITY: Final = 2
 DEFAULT_PRIORITY: Final = 1
@@ -52,7 +54,7 @@ class HMessage(msgspec.Struct, frozen=True):
     chid: str
     """`#name@domain`, or the JID of a user or session."""
     publisher: str
-    """As it was sent, with or without a resource."""
+    """The publisher's JID as it was sent, with or without a resource."""
     msgid: str | None = None
     convid: str | None = None
     type: str | None = None
@@ -65,14 +67,15 @@ class HMessage(msgspec.Struct, frozen=True):
     headers: dict[str, Any] | None = None
     payload: Any = None
     more: dict[str, Any] = {}
-    """Attributes that this hub does not know."""
+    """Attributes that the hub does not know, kept unchanged."""
 
 
 _KNOWN: Final = frozenset(HMessage.__struct_fields__) - {"more"}
 
 
 class HChannel(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A channel's metadata. It is known by its name; `owner` and `participants` are bare JIDs."""
+    """A channel's metadata. The channel is identified by its name; `owner` and `participants` are
+    bare JIDs."""
 
     channel: str
     owner: str
@@ -90,7 +93,7 @@ _Moment = Annotated[int, Meta(ge=0, le=LAST_DATE)]
 
 
 class HCommand(msgspec.Struct, frozen=True, rename={"timeout_ms": "timeout"}):
-    """What somebody asks of the hub (`hnode@domain`) or of another user."""
+    """A command to the hub (`hnode@domain`) or to another user."""
 
     reqid: _Text
     sender: str
@@ -105,21 +108,21 @@ class HCommand(msgspec.Struct, frozen=True, rename={"timeout_ms": "timeout"}):
 
 
 class HResult(msgspec.Struct, frozen=True):
-    """How a command ended. `cmd` and `reqid` are repeated as they were sent, whatever they were."""
+    """The result of a command. `cmd` and `reqid` repeat the command's values unchanged."""
 
     cmd: Any
     reqid: Any
     status: int
-    """A `Status`; plugins may answer others."""
+    """A `Status`; plugins may return other numbers."""
     result: Any | UnsetType = UNSET
-    """Data, or a text for an error."""
+    """The result's data, or a text in case of an error."""
 
 
 # -- commands and results -------------------------------------------------------------------------
 
 
 def read_command(given: object) -> HCommand:
-    """Checks the structure only: who may be the sender is not decided here. Raises
+    """Checks the structure only; whether the sender is allowed is checked elsewhere. Raises
     `CommandRefused`."""
     try:
         command = msgspec.convert(given, HCommand)
@@ -129,7 +132,7 @@ def read_command(given: object) -> HCommand:
 
 
 def _is_usual(command: HCommand) -> bool:
-    """Whether nothing is left to be checked or to be read in another way."""
+    """Whether the command needs no further check or conversion."""
     return (
         command.requester is None
         and command.timeout_ms is None
@@ -181,14 +184,14 @@ def write_result(result: HResult) -> dict[str, Any]:
 
 
 def too_deep(result: HResult) -> HResult:
-    """The result that is sent instead of one that is nested too deeply to be encoded."""
+    """Returns the error result that replaces one too deeply nested to encode."""
     cmd = result.cmd if isinstance(result.cmd, str) else None
     reqid = result.reqid if isinstance(result.reqid, str) else None
     return HResult(cmd, reqid, Status.TECHNICAL, "the hResult is nested too deeply")
 
 
 def refusal(given: object, refused: CommandRefused) -> HResult:
-    """The result of a command that could not be read or was refused."""
+    """Returns the result of a command that could not be read or was refused."""
     known: Object = given if isinstance(given, dict) else {}
     return HResult(known.get("cmd"), known.get("reqid"), refused.status, refused.text)
 
@@ -198,7 +201,8 @@ def _text_of_jid(given: Object, name: str) -> str:
 
 
 def _text_of_target(given: Object) -> str:
-    """The entity is a JID; a channel's id has the form of one."""
+    """Returns the command's target as text. A target is a JID; a channel's id has the form of a
+    JID."""
     value = read_required(given, "entity")
     read_jid("entity", value)
     return str(value)
@@ -222,13 +226,14 @@ def _read_timeout(given: Object) -> float | None:
 
 
 def read_channel(given: object, sender: Jid) -> HChannel:
-    """The whole hChannel that a sender creates or replaces. Raises `CommandRefused`."""
+    """Reads the hChannel with which a sender creates or replaces a channel. Raises
+    `CommandRefused`."""
     if not isinstance(given, dict):
         raise invalid(f"params is {shown(given)}; give an hChannel")
     name = _read_own_channel(given, sender.domain)
     chdesc = read_text(given, "chdesc")
     priority = read_priority(given)
-    location, headers = read_object(given, "location"), read_object(given, "headers")
+    location, headers = (_read_default(given, name) for name in ("location", "headers"))
     owner = _read_owner(given, sender)
     participants = _read_participants(given)
     if given.get("active") is None:
@@ -245,6 +250,17 @@ def read_channel(given: object, sender: Jid) -> HChannel:
         headers,
         given.get("host"),
     )
+
+
+def _read_default(given: Object, name: str) -> dict[str, Any] | None:
+    """Reads a default that messages without the attribute receive; it must be valid in a
+    message."""
+    value = read_object(given, name)
+    try:
+        check_object(name, value)
+    except InvalidAttribute as error:
+        raise invalid(error.message) from None
+    return value
 
 
 def write_channel(channel: HChannel, domain: str) -> dict[str, Any]:
@@ -298,8 +314,8 @@ def _read_participants(given: Object) -> tuple[str, ...]:
 
 
 def read_message(given: object, sender: Jid) -> HMessage:
-    """The message that a sender publishes, without what the hub fills in (`complete`). A sent msgid
-    is discarded. Raises `CommandRefused`."""
+    """Reads the message that a sender publishes; `complete` fills in the hub's attributes. A
+    `msgid` in the input is discarded. Raises `CommandRefused`."""
     if not isinstance(given, dict):
         raise missing(f"params is {shown(given)}; give an hMessage")
     chid = _read_target(given, sender.domain)
@@ -322,8 +338,8 @@ def read_message(given: object, sender: Jid) -> HMessage:
 
 
 def complete(message: HMessage, channel: HChannel | None, msgid: str, now: int) -> HMessage:
-    """The message as it is delivered: with the hub's id, and with what the channel and the
-    defaults fill in. `now`: milliseconds since 1970."""
+    """Returns the message as it is delivered: with the hub's id and the defaults of the channel.
+    `now`: milliseconds since 1970."""
     headers = dict(message.headers or {})
     for name, value in ((channel.headers if channel else None) or {}).items():
         if name != MAX_MSG_RETRIEVAL:
@@ -376,7 +392,7 @@ def _relevance(relevance: int | None, published: int, headers: Object) -> int | 
 
 
 def number_of(value: object) -> float | None:
-    """A number, or a text that is one; else None."""
+    """Returns a number, or a text that spells a number, as a float; else None."""
     if is_number(value):
         assert isinstance(value, int | float)
         return value

@@ -1,4 +1,4 @@
-"""A channel with an owner, as it binds every door of the hub."""
+"""An owned channel's access rules, as every protocol enforces them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hubbub.domain.rules import Binding
 
 
 def binding_of(channel: HChannel, domain: str) -> Binding:
-    """Users of other domains, who stay in the record, are no clients of the hub."""
+    """Participants of other domains stay in the record, but are not clients of the hub."""
     participants = (user_of(each, domain) for each in channel.participants)
     return Binding(
         owner=user_of(channel.owner, domain) or "",
@@ -18,6 +18,6 @@ def binding_of(channel: HChannel, domain: str) -> Binding:
 
 
 def user_of(jid: str, domain: str) -> str | None:
-    """The user id that a JID means in a hub; None: a user of another one."""
+    """Returns the user id that a JID means in a hub; None for a JID of another hub."""
     parsed = parse_jid(jid)
     return parsed.user if parsed is not None and parsed.domain == domain else None

@@ -1,4 +1,4 @@
-"""How a command ended, as its result says it."""
+"""Status codes of a command's result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Status(enum.IntEnum):
 
 
 class CommandRefused(Exception):
-    """A command ends with a status other than 0, and a text that names the attribute."""
+    """The command ends with a status other than 0 and a text that names the attribute."""
 
     def __init__(self, status: Status, text: str) -> None:
         super().__init__(text)

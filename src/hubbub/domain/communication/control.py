@@ -1,4 +1,4 @@
-"""Messages that the hub itself makes: CONTROL, AUTH and MESSAGEINFO."""
+"""Messages that the hub itself creates: CONTROL, AUTH and MESSAGEINFO."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hubbub.domain.communication.messages import (
     PeerMessage,
     kind_of,
 )
-from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.policies import DeliveryVerdict
 
 VERDICT_SUFFIX = ".verdict"
 
 
-def report_on(message: PeerMessage, receiver: str, verdict: Verdict) -> PeerMessage | None:
-    """The control message that tells the sender of a verdict; None where nobody is to be told. It
-    has an id that follows from the message and its receiver, so that there can be only one."""
+def report_on(message: PeerMessage, receiver: str, verdict: DeliveryVerdict) -> PeerMessage | None:
+    """Returns the control message that reports a verdict to the sender; None if nobody is to be
+    notified. Its id is derived from the message and its receiver, so a report exists only once."""
     if message.type in (CONTROL, AUTH) or (message.type, message.subtype) == (MESSAGEINFO, REPLY):
         return None  # reports are never reported on
     if verdict.result == "met":
@@ -54,8 +54,8 @@ def report_on(message: PeerMessage, receiver: str, verdict: Verdict) -> PeerMess
 
 
 def fault(id: str, adapter: str, text: str, refers_to: object = "") -> PeerMessage:
-    """Tells of a fault that concerns no message under way. It has no receiver: routing rules and
-    callbacks find those who care. `refers_to` is whatever was given as an id."""
+    """Reports a fault that is not about a message in transit. The report has no receiver: routing
+    rules and callbacks deliver it. `refers_to` is any value that was given as an id."""
     return PeerMessage(
         id=id,
         type=CONTROL,
@@ -69,7 +69,7 @@ def fault(id: str, adapter: str, text: str, refers_to: object = "") -> PeerMessa
 def auth_message(
     request: PeerMessage, subtype: str, content: str = "", suffix: str = ".auth"
 ) -> PeerMessage:
-    """What the authentication manager tells a peer about this message of the peer."""
+    """The authentication manager's response to a message of a peer."""
     return PeerMessage(
         id=f"{request.id}{suffix}",
         type=AUTH,
@@ -96,13 +96,13 @@ def info_reply(request: PeerMessage, content: str) -> PeerMessage:
 
 
 def copy_to(message: PeerMessage, receiver: str) -> PeerMessage:
-    """The message as one of its receivers gets it: with the receiver's own name and the same id,
-    and without the sender's token."""
+    """Returns the copy for one receiver: same id, the receiver's own name, without the sender's
+    token."""
     return msgspec.structs.replace(message, receiver=receiver, security_token="")
 
 
 def redacted(message: PeerMessage) -> PeerMessage:
-    """As the log keeps it: without tokens and passwords."""
+    """Returns the message as the log stores it: without tokens and passwords."""
     content = "(hidden)" if message.type == AUTH and message.content else message.content
     if not message.security_token and content is message.content:
         return message

@@ -1,10 +1,10 @@
-"""Messages between peers, collectives and components, and the types that the hub itself uses."""
+"""Messages between peers, collectives and components, and the hub's own message types."""
 
 from __future__ import annotations
 
 import re
 from hashlib import blake2b
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -16,7 +16,7 @@ CONTROL: Final = "CONTROL"
 AUTH: Final = "AUTH"
 MESSAGEINFO: Final = "MESSAGEINFO"
 RESERVED_TYPES: Final = frozenset({CONTROL, AUTH, MESSAGEINFO})
-"""Types of messages that the hub makes or answers. They never count as a peer's answer."""
+"""Message types that the hub itself creates or processes. They never count as a peer's reply."""
 
 ACK: Final = "ACK"
 ERROR: Final = "ERROR"
@@ -32,19 +32,20 @@ COMPONENT: Final = "component:"
 AUTHENTICATION_MANAGER: Final = "component:AuthenticationManager"
 MESSAGE_INFO_SERVICE: Final = "component:MessageInfoService"
 COMMUNICATION: Final = "component:Communication"
-"""Reports on messages that name no receiver."""
+"""The sender of reports on messages that name no receiver."""
 
 MAX_TEXT: Final = 256
-"""Characters of a name, an id or a type."""
+"""The most characters of a name, an id or a type."""
 MAX_TOKEN: Final = 4096
 MAX_HEADERS: Final = 8192
 MAX_TTL_MS: Final = 366 * 86_400_000
 FOLLOWED: Final = ".followed"
-"""Ends the id of a message that a peer gets because it follows a channel."""
+"""The id suffix of a message that a peer receives because it follows a channel."""
 HUB_IDS: Final = (".verdict", ".auth", ".info", ".notice", FOLLOWED)
-"""How the ids of messages end that the hub makes about another one."""
+"""The id suffixes of messages that the hub creates about another message."""
 AWAIT: Final = "await"
-"""The header of a message whose answer is awaited: `await: reply`."""
+"""The header of a message whose reply is awaited: `await: reply`."""
+BINARY_LANGUAGE: Final = "binary"
 _TEXTS: Final = (
     "id",
     "type",
@@ -60,33 +61,37 @@ _encoder = msgspec.msgpack.Encoder(order="sorted")
 
 _PRINTED = r"^[^\u0000-\u001f\u007f-\u009f]*$"
 FieldText = Annotated[str, Meta(max_length=MAX_TEXT, pattern=_PRINTED)]
-"""As `check_fields` wants a field of a message, for settings that fill it in."""
+"""The bounds of `check_fields` on a message's field, for settings that supply the field."""
 NeededText = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=_PRINTED)]
 
 Kind = Literal["peer", "collective", "component"]
 MessagePolicy = Literal["ACKNOWLEDGED", "UNACKNOWLEDGED"]
+if TYPE_CHECKING:
+    Content = str | bytes
+else:
+    Content = Any  # msgspec reads no union of the two; `check_handed_in` refuses others
 
 
 class PeerMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message of the communication service. `sender` and `receiver` are identifiers: a bare one
     is a peer, `collective:x` and `component:x` say their kind. An empty text is an absent value,
-    except in `content`, where the two are the same."""
+    except in `content`, where the two are the same. `content` is text, or bytes of any kind."""
 
     id: str = ""
-    """Empty: the hub assigns one. A message with the same id and content is the same message."""
+    """Empty: the hub assigns an id. A message with the same id and content is a duplicate."""
     type: str
     subtype: str
     sender: str = ""
     receiver: str = ""
     conversation_id: str = ""
     language: str = ""
-    content: str = ""
+    content: Content = ""
     ttl_ms: int = 0
-    """Milliseconds until the message times out; 0: never."""
+    """Milliseconds until the message expires; 0: never."""
     security_token: str = ""
     delivery_policy: MessagePolicy = "UNACKNOWLEDGED"
     refers_to: str = ""
-    """The id of the message that this one answers or reports on."""
+    """The id of the message that this one replies to or reports on."""
     headers: dict[str, str] = {}
 
 
@@ -101,21 +106,22 @@ def kind_of(identifier: str) -> Kind:
 
 
 def name_of(identifier: str) -> str:
-    """A sender or receiver without the prefix of its kind."""
+    """A sender or receiver without its kind prefix."""
     return identifier.removeprefix(COLLECTIVE).removeprefix(COMPONENT)
 
 
 def check_sent(message: PeerMessage) -> PeerMessage:
-    """A message that somebody wants to send. Raises `InvalidAttribute`, which names the field."""
+    """Checks a message that a client wants to send. Raises `InvalidAttribute`, which names the
+    field."""
     if message.type in (CONTROL, AUTH):
         raise InvalidAttribute(
             f"type is {message.type!r}, which only the hub sends; choose another type"
         )
-    return check_fields(message)
+    return check_fields(_of_language(message))
 
 
 def check_fields(message: PeerMessage) -> PeerMessage:
-    """Raises `InvalidAttribute`, which names the field that is missing or out of its bounds."""
+    """Raises `InvalidAttribute`, which names the field that is missing or out of bounds."""
     for name in ("type", "subtype", "sender"):
         if not getattr(message, name):
             raise InvalidAttribute(f"{name} is missing; every message needs one")
@@ -148,28 +154,40 @@ def check_fields(message: PeerMessage) -> PeerMessage:
 
 
 def check_handed_in(message: PeerMessage) -> PeerMessage:
-    """A message as code of others made it: the types of its fields are checked, too. Raises
+    """Checks a message that third-party code created, including the types of its fields. Raises
     `InvalidAttribute`."""
     try:
-        return _decode(_encoder.encode(message))
+        read = _decode(_encoder.encode(message))
     except (msgspec.MsgspecError, UnicodeError, TypeError, ValueError) as error:
         raise InvalidAttribute(f"the adapter gave what is no message: {error}") from None
+    if not isinstance(read.content, str | bytes):
+        found = type(read.content).__name__
+        raise InvalidAttribute(f"the content is neither text nor bytes but {found!r}")
+    return _of_language(read)
+
+
+def _of_language(message: PeerMessage) -> PeerMessage:
+    """Sets the language `binary` on a binary content for which the sender names none: privacy
+    policies distinguish messages by language."""
+    if isinstance(message.content, str) or message.language:
+        return message
+    return msgspec.structs.replace(message, language=BINARY_LANGUAGE)
 
 
 def awaits_reply(message: PeerMessage) -> bool:
-    """Whether the message is done only once another one refers to it."""
+    """Whether the message is complete only when another message refers to it."""
     return message.headers.get(AWAIT) == "reply"
 
 
 def may_reply(message: PeerMessage) -> bool:
-    """Whether the message counts as somebody's answer to the one that it refers to."""
+    """Whether the message can count as a reply to the message that it refers to."""
     return bool(message.refers_to) and message.type not in RESERVED_TYPES
 
 
 def digest(message: PeerMessage) -> bytes:
-    """Tells messages with the same id apart. The id and the token are no part of it: a sender may
-    repeat a message under a newer token. Neither is the content of a login: it would be the hash of
-    a password on disk."""
+    """Distinguishes messages with the same id. The id and the token are excluded, since a sender
+    may repeat a message with a newer token; so is the content of a login, since its hash on disk
+    would be the hash of a password."""
     content = "" if message.type == AUTH else message.content
     without = msgspec.structs.replace(message, id="", security_token="", content=content)
     return blake2b(_encoder.encode(without), digest_size=16).digest()

@@ -1,4 +1,4 @@
-"""Peers (persons or services) with their addresses, and collectives of peers."""
+"""Peers (people or services) with their addresses, and collectives of peers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hubbub.domain.names import user_id_problem
 
 MAX_ID: Final = 200
 MOST_MEMBERS: Final = 10_000
-"""Of one collective."""
+"""The most members of a collective."""
 
 PeerPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED"]
 GivenPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "TO_ALL", "TO_ANY"]
@@ -26,29 +26,29 @@ CollectivePolicy = Literal["TO_ALL_MEMBERS", "TO_ANY"]
 
 
 class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an adapter reaches a peer: the adapter's name, and what that adapter needs, such as an
-    e-mail address or a URL."""
+    """Where an adapter reaches a peer: the adapter's name, and the adapter's own address, such as
+    an e-mail address or a URL."""
 
     adapter: str
     parameters: tuple[str, ...] = ()
 
 
 class TimeWindow(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """Hours of the day; one that ends before it begins goes across midnight."""
+    """A daily time window; if it ends before it begins, it spans midnight."""
 
     begins: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
-    """Hours and minutes, such as `08:00`."""
+    """The start as hours and minutes, such as `08:00`."""
     ends: Annotated[str, Meta(pattern=r"^([01]\d|2[0-3]):[0-5]\d$")]
     zone: Annotated[str, Meta(extra_json_schema={"format": "time-zone"})] = "UTC"
     """A time zone such as `Europe/Vienna`."""
 
 
 class PrivacyPolicy(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """Which messages a peer takes. All fields that are given must match for a message to be one of
-    those that the policy allows or denies; a list matches any of its values."""
+    """Selects the messages that a peer accepts. A message must match all given fields; a list
+    matches any of its values."""
 
     effect: Literal["allow", "deny"]
-    """`allow`: nothing but messages that match. `deny`: none that match."""
+    """`allow`: only matching messages are accepted. `deny`: matching messages are rejected."""
     types: tuple[str, ...] = ()
     subtypes: tuple[str, ...] = ()
     senders: tuple[str, ...] = ()
@@ -57,11 +57,11 @@ class PrivacyPolicy(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknow
 
 
 class PeerInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """How a peer wants to be reached: addresses in the order of preference."""
+    """How to reach a peer: addresses in order of preference."""
 
     addresses: Annotated[tuple[Address, ...], Meta(max_length=50)] = ()
     policy: GivenPolicy = "TO_ALL_CHANNELS"
-    """`TO_ALL` and `TO_ANY` are other names of the first two."""
+    """`TO_ALL` and `TO_ANY` are aliases of the first two values."""
     privacy: Annotated[tuple[PrivacyPolicy, ...], Meta(max_length=50)] = ()
 
     def __post_init__(self) -> None:
@@ -77,18 +77,18 @@ ID_SCHEMA: Final = {
     "pattern": r"^[^\u0000-\u001f\u007f-\u009f:]+$",
 }
 PeerId = Annotated[str, Meta(extra_json_schema=ID_SCHEMA)]
-"""What is wrong with one is `InvalidName`, by `check_identifier`."""
+"""A peer's id. `check_identifier` reports an invalid one as `InvalidName`."""
 
 
 class CollectiveInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """Peers that are addressed together."""
+    """A group of peers with one identifier."""
 
     members: Annotated[tuple[PeerId, ...], Meta(extra_json_schema={"maxItems": MOST_MEMBERS})] = ()
     policy: CollectivePolicy = "TO_ALL_MEMBERS"
 
 
 def read_peer(tree: Any) -> PeerInfo:
-    """From JSON as administrators and callbacks give it. Raises `InvalidAttribute`."""
+    """Reads a peer from the JSON of an administrator or a callback. Raises `InvalidAttribute`."""
     try:
         peer = msgspec.convert(tree, PeerInfo)
     except msgspec.ValidationError as error:
@@ -105,7 +105,7 @@ def check_peer(peer: PeerInfo) -> PeerInfo:
 
 
 def read_collective(tree: Any) -> CollectiveInfo:
-    """Members once each, in order. Raises `BadRequest`."""
+    """Returns the collective with duplicate members removed, order kept. Raises `BadRequest`."""
     try:
         found = msgspec.convert(tree, CollectiveInfo)
     except msgspec.ValidationError as error:
@@ -114,7 +114,8 @@ def read_collective(tree: Any) -> CollectiveInfo:
 
 
 def check_collective(found: CollectiveInfo) -> CollectiveInfo:
-    """With members once each, in order. Raises `BadRequest` for too many."""
+    """Returns the collective with duplicate members removed, order kept. Raises `BadRequest` for
+    too many members."""
     if len(found.members) > MOST_MEMBERS:
         raise BadRequest(
             f"{len(found.members)} members are too many; a collective has {MOST_MEMBERS} at most"
@@ -133,7 +134,7 @@ def check_zone(zone: str) -> ZoneInfo:
 
 
 def check_identifier(name: str, what: str) -> str:
-    """The id of a peer or the name of a collective. Raises `InvalidName`."""
+    """Checks the id of a peer or the name of a collective. Raises `InvalidName`."""
     problem = user_id_problem(name)
     if problem is not None or ":" in name or len(name) > MAX_ID:
         raise InvalidName(

@@ -1,7 +1,7 @@
 """Delivery policies: when a message counts as delivered to a peer or a collective.
 
-Each is a state machine that is fed with outcomes and gives exactly one verdict; what comes later
-changes nothing.
+Each policy is a state machine that receives outcomes and returns exactly one verdict; later
+outcomes change nothing.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from hubbub.domain.communication.peers import Address, CollectivePolicy, PeerPol
 Result = Literal["met", "failed", "timed_out"]
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What became of a message to one receiver. `reason` says why it failed."""
+class DeliveryVerdict(msgspec.Struct, frozen=True):
+    """The result of delivering a message to one receiver. `reason` says why it failed."""
 
     result: Result
     reason: str = ""
     tried: bool = True
-    """Whether at least one adapter was asked to deliver it."""
+    """Whether at least one adapter attempted the delivery."""
 
 
 def choose_addresses(
     addresses: Sequence[Address], policy: PeerPolicy, is_served: Callable[[Address], bool]
 ) -> list[Address]:
-    """The addresses that a message to a peer goes to, in order (algorithm 2.1). An address that is
-    not served, since its adapter does not exist or cannot be made, is passed over. PREFERRED takes
-    the first that is left, and asks about no other. The same address twice counts once."""
+    """Returns the addresses that a message to a peer goes to, in order (algorithm 2.1). An address
+    whose adapter does not exist or cannot be created is skipped. PREFERRED takes the first served
+    address and asks about no other. Duplicates count once."""
     served = filter(is_served, dict.fromkeys(addresses))
     return list(islice(served, 1) if policy == "PREFERRED" else served)
 
 
 class PeerProgress:
-    """A message on its way to one peer, by as many adapters as were chosen."""
+    """The progress of a message to one peer through the chosen adapters."""
 
     __slots__ = ("_failures", "_seen", "expected", "policy", "verdict")
 
     def __init__(self, policy: PeerPolicy, expected: int) -> None:
         self.policy = policy
         self.expected = expected
-        self.verdict: Verdict | None = None
+        self.verdict: DeliveryVerdict | None = None
         self._seen: set[str] = set()
         self._failures: dict[str, str] = {}
 
-    def feed(self, channel: str, reason: str | None, tried: bool = True) -> Verdict | None:
-        """What became of the copy to one channel (`reason` None: it arrived). Answers the verdict
-        if this outcome decides; a channel that was heard of before changes nothing."""
+    def feed(self, channel: str, reason: str | None, tried: bool = True) -> DeliveryVerdict | None:
+        """Records the outcome at one channel (`reason` None: delivered). Returns the verdict if
+        this outcome decides it; a repeated outcome of a channel changes nothing."""
         if channel in self._seen:
             return None
         self._seen.add(channel)
@@ -61,48 +61,48 @@ class PeerProgress:
             return self.verdict
         return None
 
-    def refuse(self, reason: str) -> Verdict | None:
-        """Nothing could be tried."""
+    def refuse(self, reason: str) -> DeliveryVerdict | None:
+        """Ends the message without any attempt."""
         if self.verdict is not None:
             return None
-        self.verdict = Verdict("failed", reason, tried=False)
+        self.verdict = DeliveryVerdict("failed", reason, tried=False)
         return self.verdict
 
-    def _decide(self, arrived: bool, tried: bool) -> Verdict | None:
+    def _decide(self, arrived: bool, tried: bool) -> DeliveryVerdict | None:
         successes = len(self._seen) - len(self._failures)
         if self.policy == "TO_ALL_CHANNELS":
             if not arrived:
                 return self._failed(tried)
-            return Verdict("met") if successes == self.expected else None
+            return DeliveryVerdict("met") if successes == self.expected else None
         if arrived:
-            return Verdict("met")
+            return DeliveryVerdict("met")
         return self._failed(tried) if len(self._failures) >= self.expected else None
 
-    def _failed(self, tried: bool) -> Verdict:
-        return Verdict("failed", "; ".join(dict.fromkeys(self._failures.values())), tried)
+    def _failed(self, tried: bool) -> DeliveryVerdict:
+        return DeliveryVerdict("failed", "; ".join(dict.fromkeys(self._failures.values())), tried)
 
     @property
     def complete(self) -> bool:
-        """Whether every channel was heard of."""
+        """Whether every channel has an outcome."""
         return len(self._seen) >= self.expected
 
 
 class CollectiveProgress:
-    """A message on its way to the members of a collective."""
+    """The progress of a message to the members of a collective."""
 
     __slots__ = ("_failed", "_met", "members", "policy", "verdict")
 
     def __init__(self, policy: CollectivePolicy, members: int) -> None:
         self.policy = policy
         self.members = members
-        self.verdict: Verdict | None = None
+        self.verdict: DeliveryVerdict | None = None
         self._met: set[str] = set()
         self._failed: dict[str, str] = {}
         if not members:
-            self.verdict = Verdict("failed", "the collective is empty", tried=False)
+            self.verdict = DeliveryVerdict("failed", "the collective is empty", tried=False)
 
-    def feed(self, member: str, verdict: Verdict) -> Verdict | None:
-        """A member's verdict. Answers that of the collective if this one decides."""
+    def feed(self, member: str, verdict: DeliveryVerdict) -> DeliveryVerdict | None:
+        """Records a member's verdict. Returns the collective's verdict if this one decides it."""
         if member in self._met or member in self._failed:
             return None
         if verdict.result == "met":
@@ -114,13 +114,13 @@ class CollectiveProgress:
             return self.verdict
         return None
 
-    def _decide(self, member: str, verdict: Verdict) -> Verdict | None:
+    def _decide(self, member: str, verdict: DeliveryVerdict) -> DeliveryVerdict | None:
         if self.policy == "TO_ALL_MEMBERS":
             if verdict.result != "met":
-                return Verdict("failed", f"{member}: {verdict.reason}")
-            return Verdict("met") if len(self._met) == self.members else None
+                return DeliveryVerdict("failed", f"{member}: {verdict.reason}")
+            return DeliveryVerdict("met") if len(self._met) == self.members else None
         if verdict.result == "met":
-            return Verdict("met")
+            return DeliveryVerdict("met")
         if len(self._failed) == self.members:
-            return Verdict("failed", f"{member}: {verdict.reason}")
+            return DeliveryVerdict("failed", f"{member}: {verdict.reason}")
         return None

@@ -1,4 +1,4 @@
-"""Privacy policies: which messages a peer takes, by their properties and the time of day."""
+"""Privacy policies: which messages a peer accepts, by their properties and the time of day."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hubbub.domain.errors import InvalidAttribute
 
 
 def is_taken(peer: PeerInfo, message: PeerMessage, now: float) -> bool:
-    """Whether all policies of the peer agree to the message at this time (seconds since 1970). AUTH
-    messages always pass: a peer that cannot be told to log in could never come back."""
+    """Whether all policies of the peer accept the message at this time (seconds since 1970). AUTH
+    messages always pass: a peer that never receives a login request could not log in."""
     if message.type == AUTH:
         return True
     return all(_agrees(policy, message, now) for policy in peer.privacy)
@@ -34,8 +34,8 @@ def _matches(policy: PrivacyPolicy, message: PeerMessage, now: float) -> bool:
 
 
 def is_within(window: TimeWindow, now: float) -> bool:
-    """`begins` belongs to the window, `ends` does not. Equal ones mean the whole day. A zone that
-    is no longer known counts as UTC."""
+    """`begins` is inclusive, `ends` exclusive. Equal bounds mean the whole day. An unknown time
+    zone counts as UTC."""
     try:
         zone: tzinfo = check_zone(window.zone)
     except InvalidAttribute:

@@ -1,8 +1,11 @@
-"""Routing rules: which receivers a message has besides the one that it names.
+"""Routing rules: further receivers of a message, besides the one that it names.
 
-A rule gives values for some of (type, subtype, receiver, sender); a field that it leaves out
-matches anything. All rules that match apply. The rules of a hub are compiled into an index, so that
-a message costs at most 15 look-ups, however many rules there are.
+A rule gives values for some of (type, subtype, receiver, sender); an omitted field matches
+anything. All matching rules apply. The rules of a hub are compiled into an index: a message costs
+at most 15 lookups, however many rules there are.
+
+Reports and login responses are never routed: a copy of a login response would let its receiver
+impersonate the peer.
 """
 
 from __future__ import annotations
@@ -12,7 +15,14 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from hubbub.domain.communication.messages import MAX_TEXT, PeerMessage, name_of
+from hubbub.domain.communication.messages import (
+    AUTH,
+    CONTROL,
+    ERROR,
+    MAX_TEXT,
+    PeerMessage,
+    name_of,
+)
 from hubbub.domain.setting import Setting
 
 _Text = Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -27,7 +37,8 @@ _Key = tuple[str | None, str | None, str | None, str | None]
 
 
 class RoutingRule(Setting, frozen=True):
-    """Where messages go besides. A field that is empty matches anything; not all four may be."""
+    """Further receivers for matching messages. An empty field matches anything; at least one of the
+    four must be given."""
 
     route: Annotated[tuple[_Receiver, ...], Meta(min_length=1, max_length=1000)]
     """The receivers: peers, `collective:x` or `component:x`."""
@@ -38,7 +49,8 @@ class RoutingRule(Setting, frozen=True):
 
 
 def rule_problem(rule: RoutingRule) -> tuple[str, str] | None:
-    """The key and the problem of a rule without a route, or without a condition."""
+    """Returns key and problem of a rule without a route or without a condition; None if it is
+    valid."""
     if not rule.route or not all(map(name_of, rule.route)):
         return "route", "names no receiver, or one without a name; give at least one"
     if not any(_fields(rule)):
@@ -47,7 +59,7 @@ def rule_problem(rule: RoutingRule) -> tuple[str, str] | None:
 
 
 class RoutingIndex:
-    """The rules of a hub, by what they ask for."""
+    """The rules of a hub, indexed by the fields that they match."""
 
     __slots__ = ("_by_shape",)
 
@@ -65,7 +77,7 @@ class RoutingIndex:
         )
 
     def routes(self, message: PeerMessage) -> tuple[str, ...]:
-        """The receivers of all rules that match, once each."""
+        """The receivers of all matching rules, without duplicates."""
         found: dict[str, None] = {}
         kind, subtype, receiver, sender = (
             message.type,
@@ -86,11 +98,19 @@ class RoutingIndex:
         return tuple(found)
 
     def receivers(self, message: PeerMessage) -> tuple[str, ...]:
-        """All receivers, once each, the named one first. Empty: the message is for callbacks."""
-        routes = self.routes(message) if self._by_shape else ()
+        """All receivers without duplicates, the named one first. Empty: the message goes to
+        callbacks."""
+        routes = self.routes(message) if self._by_shape and _may_route(message) else ()
         if not message.receiver:
             return routes
         return (message.receiver, *(each for each in routes if each != message.receiver))
+
+
+def _may_route(message: PeerMessage) -> bool:
+    """Of all CONTROL and AUTH messages, rules route only faults, which have no receiver."""
+    if message.type == CONTROL:
+        return message.subtype == ERROR and not message.receiver
+    return message.type != AUTH
 
 
 def _fields(rule: RoutingRule) -> tuple[str, str, str, str]:

@@ -1,9 +1,9 @@
-"""Settings of a hub's communication: adapters, callbacks, and what holds for all messages."""
+"""Communication settings of a hub: adapters, callbacks, and options for all messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta
 
@@ -29,15 +29,19 @@ class CommunicationSettings(Setting, frozen=True):
     """Messages to people and tools."""
 
     client_send: bool = False
-    """Users may send messages, each in their own name."""
+    """Users may send messages, each under their own name."""
     tokens: Literal["off", "optional", "required"] = "off"
-    """Whether messages of peers need a security token: never, only one that is given must hold, or
+    """Whether messages of peers need a security token: never, only a given one must be valid, or
     always."""
     on_invalid: Literal["hold", "discard"] = "hold"
-    """What becomes of a message whose token does not hold: it waits until its sender logs in, or it
-    is dropped."""
+    """How a message with an invalid token is handled: held until its sender logs in, or
+    discarded."""
     token_seconds: Annotated[int, Meta(ge=1, le=86_400 * 30)] = 600
-    """How long a token of a peer holds."""
+    """Lifetime of a peer's token."""
+
+
+MOST_PER_LOOK: Final = 1000
+"""The most messages that a polled adapter takes in one interval."""
 
 
 class AdapterSettings(Setting, frozen=True):
@@ -45,40 +49,43 @@ class AdapterSettings(Setting, frozen=True):
     leaves a value as it is when it is sent back with the same `kind` and `settings`."""
 
     kind: Name
-    """Which adapter of the server: `email`, `rest` …"""
+    """The kind of adapter that the server offers: `email`, `rest` …"""
     settings: dict[str, Any] = {}
-    """What this kind of adapter needs, such as the host of a mail server."""
+    """Settings of this kind of adapter, such as the host of a mail server."""
     secrets: Annotated[dict[str, str], Meta(max_length=20)] = {}
     """Passwords and keys, by the names of their settings."""
     interval_ms: Annotated[int, Meta(ge=1, le=86_400_000 * 30)] | None = None
-    """Of an adapter that is pulled: how often. Without it, only on request."""
+    """Polled adapters: the polling interval. Without it, only on request."""
     delete_if_successful: bool = False
-    """Of an adapter that is pulled: it is removed after its first message."""
+    """Polled adapters: the adapter is removed after its first message."""
     awaits: Annotated[str, Meta(max_length=256)] = ""
-    """Of an adapter that is pulled: the id of the message whose answer it is there for. When that
-    message times out, the adapter is pulled once more and removed."""
+    """Polled adapters: the id of the message whose reply the adapter polls for. When that message
+    times out, the adapter is polled once more and removed."""
+    max_per_look: Annotated[int, Meta(ge=1, le=MOST_PER_LOOK)] | None = None
+    """Polled adapters: the most messages taken in one interval or on one request. Default: 1 for
+    `rest-pull`, 1000 for others."""
     transient: bool = False
-    """Of an input adapter: what comes by it is answered at once, is not in the log, and may be lost
-    in a crash."""
+    """Input adapters: received messages are confirmed at once, are not logged, and may be lost in a
+    crash."""
     max_parallel: Annotated[int, Meta(ge=1, le=1000)] = 30
-    """Deliveries of an output adapter that are under way at the same time on a node."""
+    """Output adapters: the most deliveries in flight at the same time on a node."""
 
 
 class CallbackSettings(Setting, frozen=True):
-    """A server that is asked about peers, or told of messages. `headers` are as those of an auth
+    """A server that resolves peers or receives messages. `headers` are as those of an auth
     provider."""
 
     url: CallbackUrl
-    """Messages are posted here; questions go to `/peerInfo/{id}`, `/collectiveInfo/{id}` and
+    """Messages are posted here; lookups go to `/peerInfo/{id}`, `/collectiveInfo/{id}` and
     `/peerAuth/{id}` below it."""
     roles: Annotated[tuple[Role, ...], Meta(min_length=1, max_length=4)] = ("notify",)
-    """What it is for."""
+    """The requests that it receives."""
     headers: Headers = {}
     """Headers to send along, for example a key; their values are secret."""
 
 
 def communication_problems(value: object) -> Iterator[tuple[str, str]]:
-    """Problems beyond the types, by key."""
+    """Yields (key, problem) for values that have the right type but are invalid."""
     match value:
         case RoutingRule():
             if (problem := rule_problem(value)) is not None:

@@ -1,4 +1,4 @@
-"""What one step of the communication service changes on disk, all at once."""
+"""One atomic change of the communication service's tables."""
 
 from __future__ import annotations
 
@@ -6,42 +6,45 @@ from typing import Final
 
 import msgspec
 
+from hubbub.domain.audit import AuditEntry
+
 DECIDED: Final = 0
 NEW: Final = 1
-"""Its receivers are not known yet."""
+"""The message's receivers are not resolved yet."""
 PLANNED: Final = 2
 HELD: Final = 3
-"""Until its sender logs in."""
+"""The message is held until its sender logs in."""
 
 DUE: Final = 0
 ARRIVED: Final = 1
 FAILED: Final = 2
-"""A dead letter."""
+"""The delivery is a dead letter."""
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):
-    """A copy of a message that goes to one address of one peer."""
+    """A copy of a message to one address of one peer."""
 
     key: str
-    """Follows from message, peer and address: the same for every attempt."""
+    """Derived from message, peer and address: the same for every attempt."""
     message_id: str
     serial: int
-    """The message's serial in the log; 0: that of the message that the step is stored with."""
+    """The message's serial in the log; 0: the serial of the message that the step is stored
+    with."""
     ordinal: int
     receiver: str
-    """Whose policy counts the outcome; empty: nobody's."""
+    """The receiver whose policy counts the outcome; empty: none."""
     peer: str
     adapter: str
-    """Empty: nothing could be tried, for this `reason`."""
+    """Empty: no attempt was possible, for this `reason`."""
     parameters: tuple[str, ...]
     state: int = DUE
     reason: str = ""
     at: int = 0
-    """Milliseconds since 1970: when it became what it is."""
+    """When the row reached its state, in milliseconds since 1970."""
 
 
 class DeliveryMove(msgspec.Struct, frozen=True, array_like=True):
-    """A delivery is in another state now."""
+    """A delivery changes its state."""
 
     key: str
     state: int
@@ -50,21 +53,23 @@ class DeliveryMove(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommunicationStep(msgspec.Struct, frozen=True, array_like=True):
-    """Stored together with a message of the log, which it then says more about, or alone."""
+    """Stored atomically, either with a message of the log or alone."""
 
     digest: bytes = b""
-    """Of the message that the step is stored with."""
+    """The digest of the message that the step is stored with."""
     state: int = DECIDED
     plan: bytes | None = None
     added: tuple[DeliveryRow, ...] = ()
     moved: tuple[DeliveryMove, ...] = ()
     dropped: tuple[str, ...] = ()
-    """Keys of deliveries that are over."""
+    """Keys of deliveries that ended."""
     planned: tuple[tuple[str, bytes], ...] = ()
-    """Ids of earlier messages, with their plans; one that is decided already stays so."""
+    """Ids of earlier messages with their plans; a message that is already decided stays decided."""
     closed: tuple[str, ...] = ()
-    """Ids of earlier messages that are decided now."""
+    """Ids of earlier messages that this step decides."""
     dropped_of: tuple[str, ...] = ()
-    """Ids of messages all of whose due deliveries are over: their time to live is."""
+    """Ids of expired messages: all their due deliveries are dropped."""
     released: tuple[str, ...] = ()
     """Ids of messages that are held no longer: their sender has logged in."""
+    audits: tuple[AuditEntry, ...] = ()
+    """Audit entries of what an administrator does with the step."""

@@ -1,4 +1,4 @@
-"""Documents: JSON values with bytes, the operations that change them, and what they become.
+"""Documents: JSON values with bytes, and the operations that change them.
 
 Pure: the owner of a channel applies changes (`engine.documents`), clients apply updates.
 """

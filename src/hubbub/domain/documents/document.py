@@ -1,12 +1,13 @@
-"""A document and the changes to it: in place, all or nothing, with limits after every operation.
+"""A document and its changes: in place, all or nothing, with limits checked after every operation.
 
-A change costs what it touches, not what the document holds: a failed one is undone step by step,
-and the document's size is kept up from what came and went.
+A change costs what it touches, not the size of the document: a failed change is undone step by
+step, and the document's size is updated incrementally. Other values that a change visits are
+counted and bounded. Each operation also exists in steps, for the hub's event loop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from hubbub.domain.documents.operations import Operation
@@ -17,45 +18,62 @@ from hubbub.domain.documents.paths import (
     new_index,
     path_text,
 )
+from hubbub.domain.documents.steps import STEP, Steps, finish
 from hubbub.domain.documents.values import (
     NO_LIMITS,
     DocumentLimits,
     Value,
     copy_of,
-    depth_of,
+    depth_steps,
     equal,
-    has_bytes_name,
     is_bytes_name,
+    measured,
     size_of,
-    stored_value,
+    stored_value_steps,
     text_json,
     too_deep,
     value_json,
+    value_json_steps,
 )
 from hubbub.domain.errors import HubbubError, NotFound, PatchFailed, TooLarge
 
 _MISSING: Any = object()
+_OPERATION = 8
+"""The cost of an operation itself, in visited values."""
+_LARGE = 32 * 1024
+"""A value with more bytes than this is not renamed in one step."""
+_SHIFTS = 64
+"""How many list items can be shifted in the time of visiting one value."""
 
 
-class Document:
-    """A value that changes. `size` is that of its JSON text, with bytes at their own length."""
+class JsonDocument:
+    """A mutable JSON value. `size` is the length of its JSON text, with bytes counted at their own
+    length."""
 
-    __slots__ = ("escapes", "root", "size")
+    __slots__ = ("escapes", "root", "size", "visits")
 
-    def __init__(self, root: Value = _MISSING, *, may_escape: bool = True) -> None:
-        """`may_escape` is False where no member can have a name that is escaped."""
+    def __init__(self, root: Value = _MISSING) -> None:
         self.root: Value = {} if root is _MISSING else root
-        self.size = size_of(self.root)
-        self.escapes = may_escape and has_bytes_name(self.root)
-        """An object in it may have a member called `$bytes`, `$$bytes` …"""
+        self.size, self.escapes = measured(self.root)
+        """`escapes`: some object may have a member named `$bytes`, `$$bytes` …"""
+        self.visits = 0
+        """How many values the changes to the document have visited."""
 
     @classmethod
-    def stored(cls, text: bytes) -> Document:
-        """Of a JSON text that `json` answered."""
-        return cls(stored_value(text), may_escape=b'bytes"' in text)
+    def stored(cls, text: bytes) -> JsonDocument:
+        """Creates a document from a JSON text that `json` returned."""
+        return finish(cls.stored_steps(text))
+
+    @classmethod
+    def stored_steps(cls, text: bytes) -> Steps[JsonDocument]:
+        return cls((yield from stored_value_steps(text)))
 
     def json(self) -> bytes:
-        return value_json(self.root, self.escapes)
+        return finish(self.json_steps())
+
+    def json_steps(self, path: Path = ()) -> Steps[bytes]:
+        """The JSON text of the part at the path, as of the first step. Raises `NotFound`."""
+        return value_json_steps(self.part(path), self.escapes)
 
     def part(self, path: Path) -> Value:
         """Raises `NotFound`."""
@@ -66,43 +84,52 @@ class Document:
 
     def part_json(self, path: Path) -> bytes:
         """Raises `NotFound`."""
-        return value_json(self.part(path), self.escapes) if path else self.json()
+        return finish(self.json_steps(path))
 
     def apply(self, operations: Iterable[Operation], limits: DocumentLimits) -> list[bytes]:
-        """Change the document; answers the same change as plain RFC 6902 operations, each as JSON,
-        which any library applies: tests left out, `-` resolved, created and converted parents
-        spelled out. None of them: nothing has changed. Raises `PatchFailed` and `TooLarge`, and
-        then nothing has changed either."""
+        """Applies a change; returns it as plain RFC 6902 operations in JSON that any library can
+        apply: tests removed, `-` resolved, created and converted parents spelled out. An empty list
+        means that nothing changed. Raises `PatchFailed` and `TooLarge`; the document is unchanged
+        then."""
+        return finish(self.apply_steps(operations, limits))
+
+    def apply_steps(
+        self, operations: Iterable[Operation], limits: DocumentLimits
+    ) -> Steps[list[bytes]]:
         change = _Change(self, limits)
-        index = 0
-        try:
-            for index, operation in enumerate(operations):  # noqa: B007 - told in the error
-                change.run(operation)
-        except HubbubError as error:
-            change.undo()
-            error.details.setdefault("opIndex", index)
-            raise
-        if change.emitted and self.escapes:
-            # A member called `$bytes` has another name in JSON while it is alone in its object,
-            # also in between: only the whole document says the same to every library.
-            self.escapes = has_bytes_name(self.root)
-            return [_operation("replace", (), self.json())]
-        return change.emitted
+        yield from self._run(change, operations)
+        if not change.tells_all:
+            return change.emitted
+        self.escapes = measured(self.root)[1]
+        return [_operation("replace", (), (yield from self.json_steps()))]
 
     def follow(self, operations: Iterable[Operation]) -> None:
-        """Apply the operations of an update. Raises `PatchFailed` where it belongs to another
-        version; then nothing has changed."""
-        change = _Change(self, NO_LIMITS, emits=False)
+        """Applies the operations of an update. Raises `PatchFailed` if it belongs to another
+        version; the document is unchanged then."""
+        finish(self.follow_steps(operations))
+
+    def follow_steps(self, operations: Iterable[Operation]) -> Steps[None]:
+        return self._run(_Change(self, NO_LIMITS, follows=True), operations)
+
+    def _run(self, change: _Change, operations: Iterable[Operation]) -> Steps[None]:
+        index = step = 0
         try:
-            for operation in operations:
-                change.run(operation)
-        except HubbubError:
+            for index, operation in enumerate(operations):
+                yield from change.run(operation)
+                if change.visits + _OPERATION * index - step > STEP:
+                    step = change.visits + _OPERATION * index
+                    yield
+        except BaseException as error:
             change.undo()
+            if isinstance(error, HubbubError):
+                error.details.setdefault("opIndex", index)
             raise
+        finally:
+            self.visits += change.visits + _OPERATION * index
 
 
 def find(value: Value, path: Path) -> Value:
-    """What is at the path. Raises `PatchFailed`."""
+    """Returns the value at the path. Raises `PatchFailed`."""
     for segment in path:
         if type(value) is dict:
             value = value.get(segment, _MISSING)
@@ -130,27 +157,30 @@ def _operation(op: str, path: Iterable[str], value: bytes | None = None) -> byte
 
 
 class _Change:
-    """Operations on their way into a document, and the way back."""
+    """A change in progress, with the steps that undo it."""
 
-    def __init__(self, document: Document, limits: DocumentLimits, emits: bool = True) -> None:
+    def __init__(
+        self, document: JsonDocument, limits: DocumentLimits, follows: bool = False
+    ) -> None:
+        """`follows`: the operations are an update that the hub has already checked."""
         self._document = document
         self._limits = limits
-        self._emits = emits
+        self._follows = follows
         self._before = document.size, document.escapes
         self._undo: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
         self._copied = 0
+        self._emitted_bytes = 0
+        self.visits = 0
         self.emitted: list[bytes] = []
-        self._run = {
-            "add": self._add,
-            "remove": self._remove,
-            "replace": self._replace,
-            "move": self._move,
-            "copy": self._copy,
-            "test": self._test,
-        }
+        self.tells_all = False
+        """Whether the update must be the whole document, because operations would be ambiguous for
+        some libraries or longer."""
 
-    def run(self, operation: Operation) -> None:
-        self._run[operation.op](operation)
+    def run(self, operation: Operation) -> Steps[None]:
+        """Yields after each step that visits a large value."""
+        steps = _OPERATIONS[operation.op](self, operation)
+        if steps is not None:
+            yield from steps
         if self._document.size > self._limits.document_bytes:
             raise TooLarge(
                 f"the document would have {self._document.size} bytes; at most "
@@ -165,15 +195,16 @@ class _Change:
     # -- the operations ---------------------------------------------------------------------------
 
     def _add(self, operation: Operation) -> None:
-        self._place(operation.path, operation.value, size_of(operation.value))
+        self._place(operation.path, operation.value, self._measure(operation.value))
 
     def _replace(self, operation: Operation) -> None:
         path, value = operation.path, operation.value
+        size = self._measure(value)
         if path:
             parent = find(self._document.root, path[:-1])
-            self._replace_at(parent, _existing_key(parent, path), value, size_of(value))
+            self._replace_at(parent, _existing_key(parent, path), value, size)
         else:
-            self._set_root(value, size_of(value))
+            self._set_root(value, size)
         self._emit_value("replace", path, value)
 
     def _remove(self, operation: Operation) -> None:
@@ -182,7 +213,7 @@ class _Change:
             self._emit_value("replace", (), {})
             return
         self._take(operation.path, counted=True)
-        self._emit(lambda: _operation("remove", operation.path))
+        self._emit(operation.path, lambda: _operation("remove", operation.path))
 
     def _test(self, operation: Operation) -> None:
         found = find(self._document.root, operation.path)
@@ -191,20 +222,21 @@ class _Change:
                 f"the value at {path_text(operation.path)[:80]!r} is another one", reason="test"
             )
 
-    def _copy(self, operation: Operation) -> None:
+    def _copy(self, operation: Operation) -> Steps[None]:
         source, path = operation.source or (), operation.path
         value = find(self._document.root, source)
         size = size_of(value)
         self._count_copy(size)
         if len(path) > len(source):
-            self._check_depth(path, value)
+            yield from self._check_depth(path, value)
         # Not every library copies the whole document into itself.
         by_reference = bool(source) and self._is_plain(path)
+        self._note_renaming(source)
         reached = self._place(path, copy_of(value), size, tells=not by_reference)
         if by_reference:
             self._emit_reference("copy", source, reached)
 
-    def _move(self, operation: Operation) -> None:
+    def _move(self, operation: Operation) -> Steps[None]:
         source, path = operation.source or (), operation.path
         value = find(self._document.root, source)
         if source == path:
@@ -216,20 +248,21 @@ class _Change:
                 reason="inside",
             )
         if len(path) > len(source):
-            self._check_depth(path, value)
+            yield from self._check_depth(path, value)
         # Its size leaves the document and comes back: it is not counted on either way.
         self._take(source, counted=False)
+        self._note_renaming(source)
         by_reference = self._is_plain(path)
         if not by_reference:
             self._count_copy(size_of(value))  # subscribers are told all of it
-            self._emit(lambda: _operation("remove", source))
+            self._emit(source, lambda: _operation("remove", source))
         size = 0 if path else size_of(value)
         reached = self._place(path, value, size, tells=not by_reference)
         if by_reference:
             self._emit_reference("move", source, reached)
 
     def _is_plain(self, path: Path) -> bool:
-        """Whether a value can be added there without a parent that is created or converted."""
+        """Whether adding a value at the path creates or converts no parent."""
         try:
             parent = find(self._document.root, path[:-1])
         except PatchFailed:
@@ -238,14 +271,33 @@ class _Change:
             return not path or path[-1] == "-" or is_index(path[-1])
         return not path or type(parent) is dict
 
-    def _check_depth(self, path: Path, value: Value) -> None:
-        if len(path) + depth_of(value) > self._limits.depth:
+    def _measure(self, value: Value) -> int:
+        """The size of a value that is added to the document."""
+        size, may_escape = measured(value)
+        self._document.escapes |= may_escape
+        return size
+
+    def _check_depth(self, path: Path, value: Value) -> Steps[None]:
+        if self._follows:
+            return
+        depth, seen = yield from depth_steps(value)
+        self._visit(seen)
+        if len(path) + depth > self._limits.depth:
             raise too_deep(self._limits.depth)
 
+    def _visit(self, values: int) -> None:
+        self.visits += values
+        if self.visits > self._limits.visits:
+            raise TooLarge(
+                f"the operations look through more than {self._limits.visits} values of the "
+                "document, or shift 64 times as many items of lists; move smaller parts, append to "
+                "lists, or make several changes"
+            )
+
     def _count_copy(self, size: int) -> None:
-        """A change may not make more by copying than a document may hold."""
+        """Raises `TooLarge` if the change copies more bytes than a document may hold."""
         self._copied += size
-        if self._copied > self._limits.document_bytes:
+        if self._copied > self._limits.document_bytes and not self._follows:
             raise TooLarge(
                 f"the change copies more than {self._limits.document_bytes} bytes; make several"
             )
@@ -253,12 +305,13 @@ class _Change:
     # -- putting a value somewhere ----------------------------------------------------------------
 
     def _place(self, path: Path, value: Value, size: int, tells: bool = True) -> list[str]:
-        """Add the value at the path, with parents that are created or converted as the segments
-        ask; answers where it is now. `size` is what it adds to the document's size."""
+        """Adds the value at the path and creates or converts parents as the path requires; returns
+        the final path. `size` is the growth of the document."""
         owner: Any = None
         key: Any = None
         current = self._document.root
         reached: list[str] = []
+        self._document.escapes |= any(map(is_bytes_name, path))
         for position, segment in enumerate(path):
             last = position == len(path) - 1
             if type(current) is list:
@@ -291,7 +344,8 @@ class _Change:
         return path
 
     def _convert(self, owner: Any, key: Any, items: list[Any], reached: list[str]) -> Any:
-        """A list that is asked for a name becomes an object with its items under "0", "1" …"""
+        """Converts a list into an object with its items under "0", "1" …, since the path names a
+        member of it."""
         members = {str(index): item for index, item in enumerate(items)}
         size = size_of(members)
         self._count_copy(size)  # subscribers are told all of it
@@ -305,10 +359,9 @@ class _Change:
         document = self._document
         self._undo.append((setattr, (document, "root", document.root)))
         document.root, document.size = value, size
-        document.escapes = document.escapes or has_bytes_name(value)
 
     def _replace_at(self, owner: Any, key: Any, value: Value, size: int) -> None:
-        """`owner` None: the root."""
+        """`owner` None replaces the root."""
         document = self._document
         old = document.root if owner is None else owner[key]
         if owner is None:
@@ -318,7 +371,6 @@ class _Change:
             self._undo.append((_restore, (owner, key, old)))
             owner[key] = value
         document.size += size - size_of(old)
-        self._note_names(value)
 
     def _set(self, members: dict[str, Value], name: str, value: Value, size: int) -> None:
         if name in members:
@@ -327,18 +379,18 @@ class _Change:
         self._undo.append((members.pop, (name,)))
         self._document.size += size + len(text_json(name)) + (2 if members else 1)
         members[name] = value
-        self._note_name(name)
-        self._note_names(value)
 
     def _insert(self, items: list[Value], index: int, value: Value, size: int) -> None:
+        self._visit((len(items) - index) // _SHIFTS)
         self._undo.append((items.pop, (index,)))
         self._document.size += size + (1 if items else 0)
         items.insert(index, value)
-        self._note_names(value)
 
     def _take(self, path: Path, counted: bool) -> None:
         parent = find(self._document.root, path[:-1])
         key = _existing_key(parent, path)
+        if type(parent) is list:
+            self._visit((len(parent) - key) // _SHIFTS)
         value = parent.pop(key)
         size = size_of(value) if counted else 0
         separators = 1 if parent else 0
@@ -349,35 +401,63 @@ class _Change:
             self._undo.append((parent.insert, (key, value)))
             self._document.size -= size + separators
 
-    def _note_names(self, value: Value) -> None:
-        if not self._document.escapes and type(value) in (list, dict):
-            self._document.escapes = has_bytes_name(value)
-
-    def _note_name(self, name: str) -> None:
-        if is_bytes_name(name):
-            self._document.escapes = True
-
     # -- telling what was done --------------------------------------------------------------------
 
-    def _emit(self, write: Callable[[], bytes]) -> None:
-        if self._emits:
-            self.emitted.append(write())
+    def _emit(self, path: Iterable[str], write: Callable[[], bytes]) -> None:
+        """Serializes the operation at once: a later operation may change the value."""
+        self._note_renaming(tuple(path))
+        if self._follows or self.tells_all:
+            return
+        operation = write()
+        self._emitted_bytes += len(operation)
+        if self._emitted_bytes > self._limits.document_bytes:
+            self.tells_all = True
+            self.emitted = []
+        else:
+            self.emitted.append(operation)
+
+    def _note_renaming(self, path: Path) -> None:
+        """Called when a member at the path was added, replaced or removed. If its JSON name gains
+        or loses a `$`, the update must be the whole document."""
+        if self._document.escapes and not self._follows and not self.tells_all:
+            self.tells_all = any(map(is_bytes_name, path)) or self._may_rename(path)
+
+    def _may_rename(self, path: Path) -> bool:
+        """Whether a member named `$bytes` was or is the object's only member."""
+        try:
+            parent = find(self._document.root, path[:-1])
+        except PatchFailed:
+            return False
+        return type(parent) is dict and len(parent) <= 2 and any(map(is_bytes_name, parent))
 
     def _emit_value(self, op: str, path: Iterable[str], value: Value) -> None:
-        """Written at once: a later operation may change the value."""
-        self._emit(lambda: _operation(op, path, value_json(value, self._document.escapes)))
+        escapes = self._document.escapes
+        if escapes and not self._follows and size_of(value) > _LARGE:
+            self.tells_all = True  # in steps
+        self._emit(path, lambda: _operation(op, path, value_json(value, escapes)))
 
     def _emit_reference(self, op: str, source: Path, path: list[str]) -> None:
         self._emit(
+            path,
             lambda: (
                 b'{"op":"%b","from":%b,"path":%b}'
                 % (op.encode(), text_json(path_text(source)), text_json(path_text(path)))
-            )
+            ),
         )
 
 
+_OPERATIONS: Mapping[str, Callable[[_Change, Operation], Steps[None] | None]] = {
+    "add": _Change._add,
+    "remove": _Change._remove,
+    "replace": _Change._replace,
+    "move": _Change._move,
+    "copy": _Change._copy,
+    "test": _Change._test,
+}
+
+
 def _nest(rest: Path, value: Value, size: int) -> tuple[Value, int]:
-    """The value inside of the parents that the segments ask for, and what that adds in size."""
+    """Wraps the value in the parents that the path requires; returns it with their size added."""
     for segment in reversed(rest):
         if segment in ("0", "-"):
             value, size = [value], size + 2
@@ -391,7 +471,7 @@ def _nest(rest: Path, value: Value, size: int) -> tuple[Value, int]:
 
 
 def _existing_key(parent: Any, path: Path) -> Any:
-    """Of what is at the path. Raises `PatchFailed`."""
+    """The key of the existing value at the path. Raises `PatchFailed`."""
     if type(parent) is list:
         return existing_index(path[-1], len(parent))
     if type(parent) is not dict or path[-1] not in parent:

@@ -1,4 +1,4 @@
-"""Operations of a patch, as clients write them: RFC 6902, and merge patches (RFC 7396)."""
+"""Operations of a patch as clients write them: RFC 6902, and merge patches (RFC 7396)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.documents.paths import Path, parse_path
+from hubbub.domain.documents.steps import STEP, Steps, finish
 from hubbub.domain.documents.values import (
     NO_LIMITS,
     DocumentLimits,
     Value,
-    admit,
+    admit_steps,
     check_name_bytes,
     decode_json,
 )
 from hubbub.domain.errors import HubbubError, InvalidPatch, TooLarge
 
+_STEP = STEP // 16
+"""How many operations are parsed in one step."""
+
 NAMES = ("add", "remove", "replace", "move", "copy", "test")
 
 
 class Operation(msgspec.Struct, frozen=True, gc=False):
-    """`source` is the `from` of move and copy; `value` that of add, replace and test."""
+    """`source` is the `from` of move and copy; `value` is the value of add, replace and test."""
 
     op: str
     path: Path
@@ -31,7 +35,11 @@ class Operation(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_patch(text: bytes, limits: DocumentLimits) -> list[Operation]:
-    """The operations of a JSON Patch. Raises `InvalidPatch`, `InvalidPayload`, `TooLarge`."""
+    """Parses a JSON Patch. Raises `InvalidPatch`, `InvalidPayload`, `TooLarge`."""
+    return finish(read_patch_steps(text, limits))
+
+
+def read_patch_steps(text: bytes, limits: DocumentLimits) -> Steps[list[Operation]]:
     check_request_bytes(text, limits)
     found = decode_json(text, limits)
     if not isinstance(found, list):
@@ -40,18 +48,26 @@ def read_patch(text: bytes, limits: DocumentLimits) -> list[Operation]:
         raise TooLarge(
             f"the patch has {len(found)} operations; at most {limits.operations} are allowed"
         )
-    return list(_read_all(found, limits))
+    return (yield from _read_all(found, limits))
 
 
 def stored_patch(text: bytes) -> list[Operation]:
-    """The operations of an update, which were checked when it was made."""
-    return list(_read_all(msgspec.json.decode(text), NO_LIMITS))
+    """Parses the operations of an update, which were checked when it was created."""
+    return finish(stored_patch_steps(text))
+
+
+def stored_patch_steps(text: bytes) -> Steps[list[Operation]]:
+    return _read_all(msgspec.json.decode(text), NO_LIMITS)
 
 
 def read_merge_patch(text: bytes, limits: DocumentLimits) -> Value:
-    """Raises `InvalidPayload`, `TooLarge`."""
+    """Parses a merge patch. Raises `InvalidPayload`, `TooLarge`."""
+    return finish(read_merge_patch_steps(text, limits))
+
+
+def read_merge_patch_steps(text: bytes, limits: DocumentLimits) -> Steps[Value]:
     check_request_bytes(text, limits)
-    return admit(decode_json(text, limits), limits, limits.depth)
+    return admit_steps(decode_json(text, limits), limits, limits.depth)
 
 
 def check_request_bytes(text: bytes, limits: DocumentLimits) -> None:
@@ -62,16 +78,20 @@ def check_request_bytes(text: bytes, limits: DocumentLimits) -> None:
         )
 
 
-def _read_all(found: list[Any], limits: DocumentLimits) -> Iterator[Operation]:
+def _read_all(found: list[Any], limits: DocumentLimits) -> Steps[list[Operation]]:
+    operations: list[Operation] = []
     for index, each in enumerate(found):
         try:
-            yield _read(each, index, limits)
+            operations.append((yield from _read(each, index, limits)))
         except HubbubError as error:
             error.details["opIndex"] = index
             raise
+        if index % _STEP == _STEP - 1:
+            yield
+    return operations
 
 
-def _read(found: Any, index: int, limits: DocumentLimits) -> Operation:
+def _read(found: Any, index: int, limits: DocumentLimits) -> Steps[Operation]:
     if not isinstance(found, dict):
         raise InvalidPatch(f"operation {index} is not an object")
     op = found.get("op")
@@ -89,7 +109,8 @@ def _read(found: Any, index: int, limits: DocumentLimits) -> Operation:
     if "value" not in found:
         raise InvalidPatch(f"operation {index} ({op}) has no `value`")
     room = limits.depth - (0 if op == "test" else len(path))
-    return Operation(op, path, None, admit(found["value"], limits, room))
+    value = yield from admit_steps(found["value"], limits, room)
+    return Operation(op, path, None, value)
 
 
 def _path(found: dict[str, Any], name: str, index: int) -> Path:
@@ -100,7 +121,7 @@ def _path(found: dict[str, Any], name: str, index: int) -> Path:
 
 
 def _check_target(path: Path, limits: DocumentLimits) -> None:
-    """Of a path whose members may be created."""
+    """Checks a path whose parents may be created."""
     if len(path) > limits.depth:
         raise TooLarge(
             f"the path has {len(path)} levels; a document may have {limits.depth} of them"
@@ -113,9 +134,10 @@ def _check_target(path: Path, limits: DocumentLimits) -> None:
 # -- merge patches --------------------------------------------------------------------------------
 
 
-def merge_operations(target: Value, patch: Value) -> list[Operation]:
-    """What a merge patch does to this document. Bytes are scalars; null removes."""
-    return list(_merge((), target, patch))
+def merge_operations(target: Value, patch: Value) -> Iterator[Operation]:
+    """Yields the operations of a merge patch on this document; each may be applied before the next
+    is taken. Bytes are scalars; null removes."""
+    return _merge((), target, patch)
 
 
 def _merge(path: Path, target: Value, patch: Value) -> Iterator[Operation]:

@@ -1,4 +1,4 @@
-"""Paths into documents: JSON Pointers (RFC 6901) whose leading `/` may be left out."""
+"""Paths into documents: JSON Pointers (RFC 6901) with an optional leading `/`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hubbub.domain.errors import InvalidPatch, PatchFailed
 
 Path = tuple[str, ...]
-"""The segments; () is the whole document."""
+"""The segments; `()` is the whole document."""
 
 _BAD_ESCAPE = re.compile("~(?![01])")
 _INDEX = re.compile("0|[1-9][0-9]*")
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse_path(text: str) -> Path:
-    """`""` is the whole document, `/` its member `""`. Raises `InvalidPatch`."""
+    """`""` means the whole document, `/` its member `""`. Raises `InvalidPatch`."""
     if not text:
         return ()
     if text[0] == "/":
@@ -29,7 +29,7 @@ def parse_path(text: str) -> Path:
 
 
 def path_text(path: Iterable[str]) -> str:
-    """As RFC 6901 writes it."""
+    """The path in the notation of RFC 6901."""
     text = "/".join([each.replace("~", "~0").replace("/", "~1") for each in path])
     return f"/{text}" if path else ""
 
@@ -39,7 +39,7 @@ def is_index(segment: str) -> bool:
 
 
 def existing_index(segment: str, length: int) -> int:
-    """The index of an item that is there. Raises `PatchFailed`."""
+    """The index of an existing item. Raises `PatchFailed`."""
     if not is_index(segment):
         raise PatchFailed(f"{segment[:40]!r} is no index of a list", reason="index")
     index = int(segment) if len(segment) < 10 else length
@@ -49,7 +49,8 @@ def existing_index(segment: str, length: int) -> int:
 
 
 def new_index(segment: str, length: int) -> int | None:
-    """Where an item may be inserted; None: the segment is a name. Raises `PatchFailed`."""
+    """The index at which an item may be inserted; None if the segment is a name. Raises
+    `PatchFailed`."""
     if segment == "-":
         return length
     if is_index(segment):

@@ -1,12 +1,39 @@
-"""What is checked of a request about a document, whichever way it comes in."""
+"""Changes of documents as requests to their owners, and checks of requests about documents."""
 
 from __future__ import annotations
 
-from hubbub.domain.documents.changes import MAX_CHANGE_ID_CHARS, ChangeOptions
+from hubbub.domain.asking import OrderedRequest, OwnerRequest
+from hubbub.domain.documents.changes import MAX_CHANGE_ID_CHARS, ChangeOptions, ChangeOutcome
 from hubbub.domain.documents.operations import check_request_bytes
 from hubbub.domain.documents.values import DocumentLimits
 from hubbub.domain.errors import BadRequest, WrongChannelKind
+from hubbub.domain.messages import Message
 from hubbub.domain.names import is_document
+from hubbub.domain.topics import FoundPut
+
+
+class ApplyChange(OrderedRequest[ChangeOutcome], frozen=True, tag="apply_change"):
+    """Changes the document of a channel. The payload of the envelope is the patch."""
+
+    travels_in = None
+
+    options: ChangeOptions
+
+    def search(self) -> FindChange:
+        return FindChange(self.message, self.options)
+
+
+class FindChange(OwnerRequest[FoundPut | None], frozen=True, tag="find_change"):
+    """Asks whether this change, which carries a stamp, would be a repeat."""
+
+    travels_in = None
+
+    message: Message
+    options: ChangeOptions
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.message.hub, self.message.channel
 
 
 def check_kind(channel: str) -> None:

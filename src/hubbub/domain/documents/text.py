@@ -1,18 +1,22 @@
-"""Documents and operations on their way through the protocol: as JSON texts, which the owner of a
-document writes and reads. Other encodings are made of them, and made into them, at the edge."""
+"""Documents and operations in the protocol, as JSON texts that the owner of a document reads and
+writes. The gateways convert them to and from other encodings."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
 
 class JsonText(msgspec.Struct, frozen=True):
-    """A value of a document."""
+    """A value of a document, as JSON text."""
 
     text: bytes
+    prepared: Any = None
+    """The same value for another encoding, where it was made in steps (`Encoder.prepare`)."""
 
 
 class JsonList(msgspec.Struct, frozen=True):
-    """A list of operations."""
+    """A list of operations, as JSON text."""
 
     text: bytes

@@ -1,8 +1,9 @@
-"""Values of documents: what JSON has, and bytes.
+"""Values of documents: JSON values and bytes.
 
 In memory: None, bool, int, float, str, `Bytes`, list and dict. In JSON, bytes are
-`{"$bytes":"<base64>"}`; an object whose only member is called `$bytes`, `$$bytes` … is written with
-one `$` more. A number that JavaScript would round is refused; one without a fraction is an int.
+`{"$bytes":"<base64>"}`; an object whose only member is named `$bytes`, `$$bytes` … is escaped with
+one more `$`. A number that JavaScript would round is rejected. A number without a fraction is an
+int up to `MAX_INTEGER`, a float beyond: JavaScript writes such a double with digits alone.
 """
 
 from __future__ import annotations
@@ -10,22 +11,28 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
+from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
+from hubbub.domain.documents.steps import STEP, Steps, finish
 from hubbub.domain.errors import HubbubError, InvalidPayload, TooLarge
+from hubbub.domain.payloads import json_fault
 
 Value = Any
-"""See above; the type checker's words for it would be recursive."""
+"""A document value as described above; a recursive type would be more exact."""
 
 MAX_INTEGER = 2**53 - 1
+_EXPONENT_FROM = 10**21
+"""JavaScript writes doubles from here on with an exponent."""
 _BYTES_NAME = re.compile(r"\$+bytes")
 _AS_THEY_ARE = frozenset({str, bool, type(None)})
 
 
 class Bytes:
-    """Bytes in a document: a scalar, equal only to other bytes."""
+    """A binary value in a document: a scalar, equal only to the same bytes."""
 
     __slots__ = ("data",)
 
@@ -43,80 +50,111 @@ class Bytes:
 
 
 class DocumentLimits(msgspec.Struct, frozen=True):
-    """Of documents and of the requests that change them; over one is `TooLarge`."""
+    """Limits of documents and of change requests; exceeding one raises `TooLarge`."""
 
     document_bytes: int = 1024 * 1024
-    """As JSON, with bytes at their own length."""
+    """The size of the JSON text, with bytes at their own length."""
     request_bytes: int = 256 * 1024
     operations: int = 1_000
     depth: int = 60
-    """Lists and objects inside of each other."""
+    """Nesting depth of lists and objects."""
     name_bytes: int = 1024
-    """Of the name of a member, in UTF-8."""
+    """The longest name of a member, in UTF-8."""
+
+    @property
+    def visits(self) -> int:
+        """The most values that one change may visit: as many as the largest document can have."""
+        return self.document_bytes // 2
 
 
 NO_LIMITS = DocumentLimits(2**62, 2**62, 2**62, 2**62, 2**62)
-"""For what was checked before."""
+"""For values that were checked before."""
 
 
 # -- reading --------------------------------------------------------------------------------------
 
 
 def decode_json(text: bytes, limits: DocumentLimits) -> Any:
-    """JSON that somebody sent, as plain Python. Raises `InvalidPayload` and `TooLarge`. Of a name
-    that comes twice in an object, the last value counts, as in browsers."""
+    """Decodes JSON from a client. If a name occurs twice in an object, the last value counts, as in
+    browsers. Raises `InvalidPayload` and `TooLarge`."""
     try:
         return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise InvalidPayload(f"not a JSON text: {error}") from None
+    except msgspec.DecodeError as error:
+        raise InvalidPayload(f"not a JSON text: {json_fault(text, error)}") from None
     except RecursionError:
         raise too_deep(limits.depth) from None
 
 
 def admit(value: Any, limits: DocumentLimits, room: int) -> Value:
-    """The value of a document that plain JSON stands for; `room` is how many levels it may have.
-    Changes lists and objects in place. Raises `InvalidPayload` and `TooLarge`."""
-    kind = type(value)
-    if kind in _AS_THEY_ARE:
-        return value
-    if kind is int or kind is float:
-        return _number(value)
-    if kind is dict and len(value) == 1 and "$bytes" in value:
-        return _bytes(value["$bytes"])
-    if room < 1:
-        raise too_deep(limits.depth)
-    if kind is list:
-        for index, item in enumerate(value):
-            if type(item) not in _AS_THEY_ARE:
-                value[index] = admit(item, limits, room - 1)
-        return value
-    return _admit_object(value, limits, room)
+    """Converts plain JSON to a document value; `room` is the nesting depth that is left. Changes
+    lists and objects in place. Raises `InvalidPayload` and `TooLarge`."""
+    return finish(admit_steps(value, limits, room))
 
 
-def _admit_object(value: dict[str, Any], limits: DocumentLimits, room: int) -> Value:
-    if len(value) == 1:
-        ((name, item),) = value.items()
-        if _BYTES_NAME.fullmatch(name):
-            value = {name[1:]: item}
-    for name, item in value.items():
+def admit_steps(value: Any, limits: DocumentLimits, room: int) -> Steps[Value]:
+    if type(value) in _AS_THEY_ARE:
+        return value
+    holder = [value]
+    waiting: list[tuple[Any, int]] = [(holder, room)]
+    done = 0
+    while waiting:
+        container, room = waiting.pop()
+        done += 1
+        if done % STEP == 0:
+            yield
+        for key, item in _entries(container):
+            done += 1
+            if done % STEP == 0:
+                yield
+            kind = type(item)
+            if kind is dict or kind is list:
+                found = item if kind is list else _members(item, limits)
+                if found is not item:
+                    container[key] = found
+                if type(found) is not Bytes:
+                    if room < 1:
+                        raise too_deep(limits.depth)
+                    waiting.append((found, room - 1))
+            elif kind is int:
+                if not -MAX_INTEGER <= item <= MAX_INTEGER:
+                    container[key] = _double(item)
+            elif kind is float and item.is_integer() and abs(item) <= MAX_INTEGER:
+                container[key] = int(item)
+    return holder[0]
+
+
+def _entries(container: Any) -> Iterator[tuple[Any, Any]]:
+    """Keys and values of a list or an object; the caller may replace values meanwhile."""
+    return iter(container.items()) if type(container) is dict else enumerate(container)
+
+
+def _members(found: dict[str, Any], limits: DocumentLimits) -> dict[str, Any] | Bytes:
+    """Returns the object, or the bytes, that a JSON object stands for."""
+    for name in found:
         if len(name) * 4 > limits.name_bytes:
             check_name_bytes(name, limits)
-        if type(item) not in _AS_THEY_ARE:
-            value[name] = admit(item, limits, room - 1)
-    return value
+    if len(found) == 1:
+        ((name, item),) = found.items()
+        if name == "$bytes":
+            return _bytes(item)
+        if is_bytes_name(name):
+            return {name[1:]: item}
+    return found
 
 
-def _number(value: int | float) -> int | float:
-    if isinstance(value, float):
-        if not value.is_integer() or abs(value) > MAX_INTEGER:
-            return value
-        return int(value)
-    if abs(value) > MAX_INTEGER:
-        raise InvalidPayload(
-            f"the number {str(value)[:40]} lies beyond {MAX_INTEGER}, where browsers round; write "
-            "it as text"
-        )
-    return value
+def _double(value: int) -> float:
+    """The double that an integer beyond `MAX_INTEGER` stands for: the integer is its exact value or
+    the digits with which JavaScript writes it. Raises `InvalidPayload` for any other integer."""
+    if abs(value) < _EXPONENT_FROM:
+        found = float(value)
+        if value in (int(found), int(Decimal(repr(found)))):
+            return found
+    raise InvalidPayload(
+        f"the number {str(value)[:40]} lies beyond {MAX_INTEGER}, where browsers round; write "
+        "it as text"
+    )
 
 
 def _bytes(text: object) -> Bytes:
@@ -141,24 +179,15 @@ def too_deep(depth: int) -> HubbubError:
 
 
 def stored_value(text: bytes) -> Value:
-    """The value of a JSON text that `value_json` wrote."""
+    """Parses a JSON text that `value_json` wrote."""
+    return finish(stored_value_steps(text))
+
+
+def stored_value_steps(text: bytes) -> Steps[Value]:
     value = msgspec.json.decode(text)
-    return admit_all(value) if b'bytes"' in text else value
-
-
-def admit_all(value: Any) -> Value:
-    """As `admit`, for what was checked before."""
-    if type(value) is list:
-        return [admit_all(item) for item in value]
-    if type(value) is not dict:
-        return value
-    if len(value) == 1:
-        ((name, item),) = value.items()
-        if name == "$bytes":
-            return Bytes(b64decode(item))
-        if _BYTES_NAME.fullmatch(name):
-            return {name[1:]: admit_all(item)}
-    return {name: admit_all(item) for name, item in value.items()}
+    if b'bytes":' in text:
+        value = yield from admit_steps(value, NO_LIMITS, NO_LIMITS.depth)
+    return value
 
 
 # -- writing --------------------------------------------------------------------------------------
@@ -173,8 +202,15 @@ _encode = msgspec.json.Encoder(enc_hook=_write_bytes).encode
 
 
 def value_json(value: Value, escapes: bool = True) -> bytes:
-    """The JSON text. `escapes`: an object in it may have to be written with one `$` more."""
-    return _encode(_escaped(value) if escapes else value)
+    """The JSON text. `escapes`: some object in it may need an escaping `$`."""
+    return finish(value_json_steps(value, escapes))
+
+
+def value_json_steps(value: Value, escapes: bool = True) -> Steps[bytes]:
+    """`value` may change once the first step is done."""
+    if escapes and may_have_bytes_name(value):
+        value = yield from _escape(copy_of(value))
+    return _encode(value)
 
 
 def text_json(text: str) -> bytes:
@@ -182,36 +218,49 @@ def text_json(text: str) -> bytes:
 
 
 def is_bytes_name(name: str) -> bool:
-    """Whether an object with this member alone is written with one `$` more."""
+    """Whether an object with only this member is escaped with a `$`."""
     return name.endswith("bytes") and _BYTES_NAME.fullmatch(name) is not None
 
 
-def has_bytes_name(value: Value) -> bool:
-    """Whether any object in it has a member with such a name."""
-    if type(value) is list:
-        return any(has_bytes_name(item) for item in value)
-    if type(value) is dict:
-        return any(is_bytes_name(name) or has_bytes_name(item) for name, item in value.items())
-    return False
+def may_have_bytes_name(value: Value) -> bool:
+    """Whether any object in the value may have a member that needs an escaping `$`."""
+    return measured(value)[1]
 
 
-def _escaped(value: Value) -> Any:
-    if type(value) is list:
-        return [_escaped(item) for item in value]
-    if type(value) is not dict:
-        return value
-    if len(value) == 1:
-        ((name, item),) = value.items()
-        if is_bytes_name(name):
-            return {f"${name}": _escaped(item)}
-    return {name: _escaped(item) for name, item in value.items()}
+def _escape(value: Value) -> Steps[Any]:
+    """Escapes in place."""
+    holder = [value]
+    waiting: list[Any] = [holder]
+    done = 0
+    while waiting:
+        container = waiting.pop()
+        done += 1
+        if done % STEP == 0:
+            yield
+        for key, item in _entries(container):
+            done += 1
+            if done % STEP == 0:
+                yield
+            kind = type(item)
+            if kind is dict and len(item) == 1:
+                ((name, inner),) = item.items()
+                if is_bytes_name(name):
+                    container[key] = item = {f"${name}": inner}
+            if kind is dict or kind is list:
+                waiting.append(item)
+    return holder[0]
 
 
 # -- measures, copies, comparison -----------------------------------------------------------------
 
 
 def size_of(value: Value) -> int:
-    """The bytes of its JSON text, with bytes at their own length."""
+    """The length of the value's JSON text, with bytes at their own length."""
+    return measured(value)[0]
+
+
+def measured(value: Value) -> tuple[int, bool]:
+    """Returns the value's size, and whether it may contain a member that needs an escaping `$`."""
     more = 0
 
     def count(found: object) -> None:
@@ -219,39 +268,55 @@ def size_of(value: Value) -> int:
         assert isinstance(found, Bytes)
         more += len(found.data) - len(b"null")
 
-    return len(msgspec.json.encode(value, enc_hook=count)) + more
+    text = msgspec.json.encode(value, enc_hook=count)
+    return len(text) + more, b'$bytes":' in text  # in a text, a quote is written with a backslash
 
 
 def depth_of(value: Value) -> int:
-    """Levels of lists and objects; 0 for a scalar."""
-    if type(value) is list:
-        return 1 + max(map(depth_of, value), default=0)
-    if type(value) is dict:
-        return 1 + max(map(depth_of, value.values()), default=0)
-    return 0
+    """Nesting depth; 0 for a scalar."""
+    return finish(depth_steps(value))[0]
+
+
+def depth_steps(value: Value) -> Steps[tuple[int, int]]:
+    """Returns the nesting depth and the number of visited values."""
+    found = [value] if type(value) is list or type(value) is dict else []
+    depth, seen = 0, 1
+    while found:
+        depth += 1
+        above, found = found, []
+        for opened, container in enumerate(above, 1):
+            if opened % STEP == 0:
+                yield
+            for item in container.values() if type(container) is dict else container:
+                seen += 1
+                if seen % STEP == 0:
+                    yield
+                if type(item) is list or type(item) is dict:
+                    found.append(item)
+    return depth, seen
+
+
+_BYTES_CODE = 1
+
+
+def _pack_bytes(value: object) -> object:
+    assert isinstance(value, Bytes)
+    return msgspec.msgpack.Ext(_BYTES_CODE, value.data)
+
+
+_pack = msgspec.msgpack.Encoder(enc_hook=_pack_bytes, order="deterministic").encode
+_pack_as_is = msgspec.msgpack.Encoder(enc_hook=_pack_bytes).encode
+_unpack = msgspec.msgpack.Decoder(ext_hook=lambda _, data: Bytes(bytes(data))).decode
 
 
 def copy_of(value: Value) -> Value:
     """A copy that shares no list or object with the original."""
-    if type(value) is list:
-        return [copy_of(item) for item in value]
-    if type(value) is dict:
-        return {name: copy_of(item) for name, item in value.items()}
+    if type(value) is list or type(value) is dict:
+        return _unpack(_pack_as_is(value))
     return value
 
 
 def equal(one: Value, other: Value) -> bool:
-    """As RFC 6902, 4.6: numbers by value, objects without order; `true` is not 1."""
-    if type(one) is list:
-        return (
-            type(other) is list
-            and len(one) == len(other)
-            and all(equal(a, b) for a, b in zip(one, other, strict=True))
-        )
-    if type(one) is dict:
-        return (
-            type(other) is dict
-            and one.keys() == other.keys()
-            and all(equal(item, other[name]) for name, item in one.items())
-        )
-    return (type(one) is bool) == (type(other) is bool) and bool(one == other)
+    """Equality after RFC 6902, 4.6: numbers by value, objects regardless of order; `true` is not 1.
+    The cost is bounded by the smaller value."""
+    return bool(one == other) and _pack(one) == _pack(other)

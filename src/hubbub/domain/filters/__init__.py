@@ -1,2 +1,2 @@
-"""Filters: which messages a subscriber wants. Compiled once when they are set, then evaluated for
-each message. Pure: `now` comes with the message's view."""
+"""Filters: the messages that a subscriber wants. A filter is compiled once when it is set, then
+evaluated for each message. Pure: `now` is part of the message's view."""

@@ -1,4 +1,4 @@
-"""Conditions: an object of operators, all of which must hold, compiled to one function."""
+"""Conditions: an object of operators that must all hold, compiled to one function."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from hubbub.domain.filters.names import Names, relevant_until
 from hubbub.domain.filters.values import (
     MAX_DEPTH,
     Test,
+    check_cost,
     checked_number,
     checked_value,
+    checks_of_path,
     equals,
     invalid,
     one_of,
@@ -21,9 +23,13 @@ from hubbub.domain.filters.values import (
 from hubbub.domain.filters.view import ABSENT, Getter, MessageView, Predicate, at_path
 from hubbub.domain.shown import shown
 
+_MOST_SHOWN: Final = 60
+_NO_PATH: Final = "is no path; give names with dots between them, like payload.price"
+
 
 class ConditionCompiler:
-    """Of one filter. `checks` is how many comparisons a message costs at most."""
+    """Compiles the condition of one filter. `checks` is the most comparisons that a message
+    costs."""
 
     def __init__(self, names: Names) -> None:
         self._names = names
@@ -33,9 +39,13 @@ class ConditionCompiler:
         """Raises `InvalidFilter` and `IncompleteFilter`."""
         if depth > MAX_DEPTH:
             raise too_deep(at)
+        check_cost(self.checks)  # a bomb is not compiled to its end
         if not isinstance(condition, dict):
             raise invalid(at, f"is {shown(condition)}; give an object of operators")
-        return all_of([self._operator(at, *each, depth) for each in condition.items()])
+        before = self.checks
+        predicate = all_of([self._operator(at, *each, depth) for each in condition.items()])
+        self.checks = max(self.checks, before + 1)  # an empty one is evaluated, too
+        return predicate
 
     def _operator(self, at: str, name: object, operand: object, depth: int) -> Predicate:
         compile_operand = _OPERATORS.get(name) if isinstance(name, str) else None
@@ -65,17 +75,18 @@ class ConditionCompiler:
         make: Callable[[object, str, int], Test],
         negated: bool = False,
     ) -> Predicate:
-        """All paths must pass their test; `negated`: be there, and not pass it."""
+        """All paths must pass their test; with `negated`, each path must exist and fail its
+        test."""
         predicates = []
         for path, wanted in _paths(operand, at):
-            place = f"{at}[{path!r}]"
+            place = f"{at}[{path[:_MOST_SHOWN]!r}]"
             get = self.getter(path, place)
             test = make(self._normal(path, wanted), place, depth)
             predicates.append(_fails(get, test) if negated else _passes(get, test))
         return all_of(predicates)
 
     def _equals(self, wanted: object, at: str, depth: int) -> Test:
-        self.checks += checked_value(wanted, at, depth)
+        self.checks += checked_value(wanted, at, depth) - 1
         return equals(wanted)
 
     def _one_of(self, wanted: object, at: str, depth: int) -> Test:
@@ -83,7 +94,7 @@ class ConditionCompiler:
             raise invalid(at, f"is {shown(wanted)}; give an array")
         composite = [each for each in wanted if isinstance(each, dict | list)]
         checked_value(wanted, at, depth)
-        self.checks += 1 + sum(checked_value(each, at, depth) for each in composite)
+        self.checks += sum(checked_value(each, at, depth) for each in composite)
         return one_of(wanted)
 
     def _normal(self, path: str, wanted: Any) -> Any:
@@ -95,17 +106,20 @@ class ConditionCompiler:
     def compare(self, operand: object, at: str, order: Callable[[Any, Any], bool]) -> Predicate:
         predicates = []
         for path, limit in _paths(operand, at):
-            place = f"{at}[{path!r}]"
+            place = f"{at}[{path[:_MOST_SHOWN]!r}]"
             get = self.getter(path, place)
             predicates.append(_ordered(get, order, checked_number(limit, place)))
-            self.checks += 1
         return all_of(predicates)
 
-    def getter(self, path: object, at: str) -> Getter:
-        """Of an attribute, or of what is inside it. Raises `InvalidFilter`."""
-        if not isinstance(path, str) or not all(path.split(".")):
-            raise invalid(at, "is no path; give names with dots between them, like payload.price")
+    def getter(self, path: str, at: str) -> Getter:
+        """Compiles the access to an attribute or a value inside it, and counts its cost. Raises
+        `InvalidFilter`."""
+        if not all(path.split(".")):
+            raise invalid(at, _NO_PATH)
         root, *keys = path.split(".")
+        if len(keys) > MAX_DEPTH:
+            raise invalid(at, f"has {len(keys)} names after {root}; give at most {MAX_DEPTH}")
+        self.checks += checks_of_path(len(keys))
         getter = self._names.find(root)
         if getter is None:
             known = ", ".join(sorted(self._names.getters, key=str.lower))
@@ -135,6 +149,7 @@ class ConditionCompiler:
     def _not(self, operand: object, at: str, depth: int) -> Predicate:
         if operand == {}:
             raise invalid(at, "is empty; give a condition")
+        self.checks += 1
         return _opposite(self.compile(operand, at, depth + 1))
 
     # -- the others -----------------------------------------------------------------------------
@@ -188,6 +203,9 @@ _OPERATORS: Final[Mapping[str, Callable[[ConditionCompiler, object, str, int], P
 def _paths(operand: object, at: str) -> list[tuple[str, Any]]:
     if not isinstance(operand, dict):
         raise invalid(at, f"is {shown(operand)}; give an object of paths and values")
+    for path in operand:
+        if not isinstance(path, str):
+            raise invalid(f"{at}[{shown(path)}]", _NO_PATH)
     return list(operand.items())
 
 
@@ -198,7 +216,7 @@ def _checked_boolean(value: object, at: str) -> bool:
 
 
 def checked_relevant(value: object) -> bool:
-    """Of a filter. Raises `InvalidFilter`."""
+    """Checks the `relevant` part of a filter. Raises `InvalidFilter`."""
     return _checked_boolean(value, "relevant")
 
 
@@ -246,7 +264,7 @@ def _opposite(predicate: Predicate) -> Predicate:
 
 
 def all_of(predicates: Sequence[Predicate]) -> Predicate:
-    """The first that refuses is the last that is asked."""
+    """Evaluates the predicates in order and stops at the first that fails."""
     if not predicates:
         return _always
     if len(predicates) == 1:

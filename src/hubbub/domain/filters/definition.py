@@ -1,4 +1,4 @@
-"""Filters as they are set, listed and kept."""
+"""Filters as clients set them, as they are listed, and as they are stored."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ HMESSAGE_NAMES: Final = "hmessage"
 
 
 class FilterDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A filter as it was set. All of its parts that are given must hold. `compile_filter` says
-    what is wrong with one, also where the parts are not of these types."""
+    """A filter as it was set. All given parts must hold. The types are not checked here:
+    `compile_filter` reports problems."""
 
     name: str
     channel: str | None = None
-    """Or a pattern, for all channels that match; None: for all channels."""
+    """A channel, or a pattern for all matching channels; None: all channels."""
     template: dict[str, Any] | None = None
-    """Attributes that messages must have."""
+    """Attributes that a message must have."""
     radius: float | None = None
     """Metres around `template.location`."""
     relevant: bool | None = None
-    """True: only what is relevant still."""
+    """True: only messages that are still relevant."""
     condition: dict[str, Any] | None = None
     names: Annotated[str, LOCAL] = ENVELOPE_NAMES
-    """Which `Names` it speaks in, by their label."""
+    """The label of the `Names` that the filter uses."""
 
 
 def read_definition(value: object, names: str = ENVELOPE_NAMES) -> FilterDefinition:
-    """From the JSON value of one. What is inside its parts is for `compile_filter` to say. Raises
+    """Reads a definition from JSON; `compile_filter` checks the content of its parts. Raises
     `IncompleteFilter` and `InvalidFilter`."""
     if not isinstance(value, dict):
         raise invalid("", f"is {shown(value)}; give an object with a name and a condition")

@@ -1,4 +1,4 @@
-"""The filters of a session: definitions, compiled, in their order."""
+"""The compiled filters of a session, in order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hubbub.domain.filters.definition import (
 from hubbub.domain.filters.hmessages import HMESSAGE
 from hubbub.domain.filters.names import ENVELOPE, Names
 from hubbub.domain.filters.templates import checked_template
-from hubbub.domain.filters.values import MAX_CHECKS, invalid, missing, too_deep
+from hubbub.domain.filters.values import MAX_CHECKS, check_cost, invalid, missing, too_deep
 from hubbub.domain.filters.view import MessageView, Predicate
 from hubbub.domain.names import check_name
 from hubbub.domain.patterns import PatternSet, check_pattern, is_pattern
@@ -31,7 +31,7 @@ from hubbub.domain.patterns import PatternSet, check_pattern, is_pattern
 MAX_FILTERS: Final = 100
 MAX_FILTER_BYTES: Final = 16 * 1024
 MAX_BYTES: Final = 64 * 1024
-"""Of all filters of a session, as JSON."""
+"""The most bytes of all filters of a session, in JSON."""
 
 
 _NAMES: Final = {each.label: each for each in (ENVELOPE, HMESSAGE)}
@@ -39,8 +39,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 
 
 class Filter:
-    """A definition, compiled. `key` is equal for filters that pass the same messages because they
-    say the same."""
+    """A compiled definition. Filters with the same content have equal `key`s."""
 
     __slots__ = ("_pattern", "checks", "definition", "key", "passes", "size")
 
@@ -51,21 +50,21 @@ class Filter:
         self.passes = passes
         self.key = key
         self.checks = checks
-        """Comparisons that a message costs at most."""
+        """The most comparisons that a message costs."""
         self.size = len(key)
         channel = definition.channel
         self._pattern = PatternSet((channel,)) if channel and is_pattern(channel) else None
 
     def concerns(self, channel: str) -> bool:
-        """Whether messages of the channel must pass."""
+        """Whether the filter applies to messages of the channel."""
         if self._pattern is not None:
             return self._pattern.matches(channel)
         return self.definition.channel in (None, channel)
 
 
 def compile_filter(definition: FilterDefinition) -> Filter:
-    """Raises `IncompleteFilter` where a part is missing, `InvalidName` for a channel that cannot
-    be, and `InvalidFilter`, all of which name the place."""
+    """Raises `IncompleteFilter` if a part is missing, `InvalidName` for an invalid channel, and
+    `InvalidFilter`; each names the position."""
     names = _NAMES[definition.names]
     check_filter_name(definition.name)
     if definition.channel is not None and is_pattern(definition.channel):
@@ -88,20 +87,19 @@ def compile_filter(definition: FilterDefinition) -> Filter:
         compiler = ConditionCompiler(names)
         predicates.append(compiler.compile(definition.condition))
         checks += compiler.checks
-    if checks > MAX_CHECKS:
-        raise invalid("", f"makes {checks} comparisons; at most {MAX_CHECKS} are allowed")
+    check_cost(checks)
     return Filter(definition, all_of(predicates), key, checks)
 
 
 def filter_of_request(value: object) -> Filter:
-    """The filter of one request or stream, from its JSON value: it needs no name. Raises
+    """Compiles the filter of one request or stream from JSON; it needs no name. Raises
     `IncompleteFilter`, `InvalidFilter` and `InvalidName`."""
     named = {"name": "request", **value} if isinstance(value, dict) else value
     return compile_filter(read_definition(named))
 
 
 def _key(definition: FilterDefinition, names: Names) -> bytes:
-    """First of all: what is larger is not looked at."""
+    """The canonical content of a filter. Called first, since it rejects oversized definitions."""
     parts = [names.label, *(getattr(definition, part) for part in PARTS)]
     try:
         key = _encoder.encode(parts)
@@ -115,15 +113,15 @@ def _key(definition: FilterDefinition, names: Names) -> bytes:
 
 
 class Screen:
-    """The filters of a session that concern one channel. Equal to that of another session whose
-    filters say the same, so that both can share what passes."""
+    """The filters of a session that apply to one channel. Screens of two sessions with the same
+    filters are equal, so that the sessions can share results."""
 
     __slots__ = ("_hash", "_keys", "checks", "passes")
 
     def __init__(self, filters: Iterable[Filter]) -> None:
         unique = {each.key: each for each in filters}
         self.checks = max(1, sum(each.checks for each in unique.values()))
-        """Comparisons that a message costs at most."""
+        """The most comparisons that a message costs."""
         self.passes: Predicate = all_of([each.passes for each in unique.values()])
         self._keys = frozenset(unique)
         self._hash = hash(self._keys)
@@ -136,7 +134,7 @@ class Screen:
 
 
 class Filters:
-    """In the order in which they were set. A value: each change makes a new one."""
+    """Filters in the order in which they were set. Immutable: each change returns a new object."""
 
     __slots__ = ("_filters",)
 
@@ -146,13 +144,18 @@ class Filters:
     def __len__(self) -> int:
         return len(self._filters)
 
+    @property
+    def checks(self) -> int:
+        """The most comparisons that a message costs."""
+        return sum(each.checks for each in self._filters)
+
     def listed(self, channel: str | None = None) -> tuple[FilterDefinition, ...]:
-        """Those that were set for this channel; without one, all."""
+        """The filters that were set for this channel; all filters if none is given."""
         found = (each.definition for each in self._filters)
         return tuple(each for each in found if channel is None or each.channel == channel)
 
     def adding(self, new: Filter) -> Filters:
-        """A filter of the same name and channel is replaced in its place. Raises
+        """Adds a filter; one with the same name and channel is replaced in its position. Raises
         `TooManyFilters`."""
         place = (new.definition.name, new.definition.channel)
         kept = [
@@ -165,12 +168,13 @@ class Filters:
         return Filters(kept)
 
     def beside(self, new: Filter) -> Filters:
-        """With one more, whatever the names. Raises `TooManyFilters`."""
+        """Adds a filter regardless of its name. Raises `TooManyFilters`."""
         _check_together([*self._filters, new])
         return Filters((*self._filters, new))
 
     def without(self, name: str, channel: str | None = None) -> Filters:
-        """Without a channel, every filter of the name goes. Raises `NotFound`."""
+        """Removes the filter of a name; without a channel, all filters of the name. Raises
+        `NotFound`."""
         kept = [
             each
             for each in self._filters
@@ -182,12 +186,12 @@ class Filters:
         return Filters(kept)
 
     def for_channel(self, channel: str) -> Screen | None:
-        """None: every message passes."""
+        """None: no filter applies, and every message passes."""
         found = [each for each in self._filters if each.concerns(channel)]
         return Screen(found) if found else None
 
     def passes(self, view: MessageView) -> bool:
-        """Whether all filters that concern the message's channel let it through."""
+        """Whether all filters that apply to the message's channel accept it."""
         channel = view.message.channel
         return all(each.passes(view) for each in self._filters if each.concerns(channel))
 
@@ -204,3 +208,5 @@ def _check_together(filters: list[Filter]) -> None:
 
 
 NO_FILTERS: Final = Filters()
+EVERYTHING: Final = Screen(())
+"""Passes every message."""

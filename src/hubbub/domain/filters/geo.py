@@ -11,12 +11,12 @@ from hubbub.domain.filters.view import MessageView, Predicate
 
 EARTH_METRES: Final = 6_371_000.0
 _ROUNDING: Final = 1 + 1e-12
-"""So that a point at exactly the radius is inside, whichever way the distance was computed; less
-than 10 micrometres."""
+"""Tolerance of less than 10 micrometres: a point at exactly the radius is inside, however the
+distance was computed."""
 
 
 def coordinates(place: Any) -> tuple[float, float] | None:
-    """Latitude and longitude of a message's location, or of its `pos`; None: it has none."""
+    """Latitude and longitude of a message's location, or of its `pos`; None if it has none."""
     if type(place) is not dict:
         return None
     return _pair(place) or _pair(place.get("pos"))
@@ -33,8 +33,8 @@ _NUMBERS: Final = frozenset((int, float))
 
 
 def within(lat: float, lng: float, metres: float) -> Predicate:
-    """Whether a message's location is at most so far away. The distance itself, which would take
-    an arc sine and a root, is never computed, and most positions are outside by their latitude."""
+    """Whether a message's location is within the distance. Avoids the arc sine and the square root
+    of the distance itself, and most positions are already excluded by their latitude."""
     if metres >= pi * EARTH_METRES:
         return lambda view: coordinates(location(view)) is not None
     here_cos = cos(radians(lat))
@@ -57,11 +57,12 @@ def within(lat: float, lng: float, metres: float) -> Predicate:
 
 
 _HALF_DEGREE: Final = pi / 360
-"""In radians."""
+"""Half a degree in radians."""
 
 
 def checked_circle(lat: object, lng: object, metres: object, at: tuple[str, str, str]) -> Predicate:
-    """`at`: where the three stand in the filter. Raises `InvalidFilter`."""
+    """Checks centre and radius; `at` holds their positions in the filter. Raises
+    `InvalidFilter`."""
     return within(
         _degrees(lat, 90, at[0]), _degrees(lng, 180, at[1]), _checked_radius(metres, at[2])
     )

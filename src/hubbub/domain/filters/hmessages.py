@@ -1,5 +1,5 @@
-"""The attributes of an hMessage, read from the message that carries it as `commands.mapping` would
-write them: addresses are JIDs, and defaults are filled in."""
+"""The attributes of an hMessage, read from the message that carries it. As in `commands.mapping`,
+addresses are JIDs and defaults are filled in."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _priority(view: MessageView) -> Any:
 
 
 def _publisher(view: MessageView) -> str:
-    """Bare, also where the publisher gave a resource."""
+    """The publisher's bare JID, even if the publisher gave a resource."""
     return str(Jid(view.message.publisher or HUB_USER, view.message.hub))
 
 
@@ -57,7 +57,7 @@ def _structured(view: MessageView) -> dict[str, Any]:
 
 
 def _other(name: str) -> Getter:
-    """An attribute that the protocol does not know, and keeps."""
+    """An attribute that is not in the protocol and was stored unchanged."""
 
     def read(view: MessageView) -> Any:
         return _structured(view).get("more", {}).get(name, ABSENT)
@@ -99,4 +99,4 @@ HMESSAGE: Final = Names(
     other=_other,
     normal={"publisher": _bare, "published": _moment, "relevance": _moment},
 )
-"""Times are milliseconds since 1970; filters may also say them as dates."""
+"""Times are milliseconds since 1970; filters may also state them as dates."""

@@ -1,4 +1,4 @@
-"""The attributes of a message that filters may speak of, by name."""
+"""The attributes of a message that filters can use, by name."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hubbub.domain.filters.view import ABSENT, Getter, MessageView, payload
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Names:
-    """One way to name attributes. Its `label` is part of what makes two filters the same."""
+    """A naming scheme for attributes. Its `label` is part of a filter's key."""
 
     label: str
     getters: Mapping[str, Getter]
     untemplated: frozenset[str]
-    """Attributes that a template cannot have: each message has its own."""
+    """Attributes that a template cannot contain, since each message has its own value."""
     other: Callable[[str], Getter] | None = None
-    """Reads attributes of other names; None: there are none."""
+    """Creates the getter for any other attribute; None: other attributes do not exist."""
     normal: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
-    """By attribute: what a value in a filter becomes before it is compared."""
+    """By attribute: a function that normalizes a value of a filter before it is compared."""
 
     def find(self, name: str) -> Getter | None:
-        """None: there is no such attribute."""
+        """Returns None if the attribute does not exist."""
         getter = self.getters.get(name)
         return self.other(name) if getter is None and self.other is not None else getter
 
@@ -42,7 +42,7 @@ def field_of_message(name: str) -> Getter:
 
 
 def rarer_field(name: str) -> Getter:
-    """Of the message's `Attributes`."""
+    """A getter for a field of the message's `Attributes`."""
     get = attrgetter(name)
 
     def read(view: MessageView) -> Any:
@@ -82,7 +82,7 @@ _ALIASES: Final = {
     "published": "ts",
     "timestamp": "ts",
 }
-"""What an hMessage and spec/hubbub.proto call the same attributes."""
+"""Names of the same attributes in hMessages and in spec/hubbub.proto."""
 
 
 def _envelope() -> dict[str, Getter]:
@@ -108,5 +108,5 @@ ENVELOPE: Final = Names(
         {*_OF_ONE_MESSAGE, *(a for a, name in _ALIASES.items() if name in _OF_ONE_MESSAGE)}
     ),
 )
-"""As the events `Publish` and `History` name them, with the names of an hMessage beside them.
-Times are milliseconds since 1970."""
+"""The names of the events `Publish` and `History`, and those of an hMessage as aliases. Times are
+milliseconds since 1970."""

@@ -1,4 +1,4 @@
-"""Templates: an object of attributes that a message must have, recursively."""
+"""Templates: an object whose attributes a message must have, recursively."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OBJECTS = ("headers", "location")
 
 
 def checked_template(template: object, radius: object, names: Names) -> tuple[Predicate, int]:
-    """The compiled template, and how many comparisons a message costs at most. Without a template
-    (None) there must be no radius. Raises `InvalidFilter` and `IncompleteFilter`."""
+    """Returns the compiled template and the most comparisons that a message costs. Without a
+    template (None), `radius` must be None. Raises `InvalidFilter` and `IncompleteFilter`."""
     if template is None:
         if radius is not None:
             raise missing("template.location", "a radius needs its lat and lng")
@@ -75,7 +75,8 @@ def _matching(getter: Getter, wanted: Any) -> Predicate:
 
 
 def fits(wanted: Any, value: Any) -> bool:
-    """Whether a value has all that a template has: more members are fine, more elements not."""
+    """Whether a value matches a template: extra members are allowed, extra list elements are
+    not."""
     if isinstance(wanted, dict):
         return type(value) is dict and all(
             fits(each, value.get(name, ABSENT)) for name, each in wanted.items()

@@ -50,12 +50,12 @@ class _Token(NamedTuple):
     kind: str
     text: str
     at: int
-    """Characters before it."""
+    """The offset in characters."""
 
 
 def parse_condition(text: str) -> dict[str, Any]:
-    """The condition that a text says. Raises `InvalidFilter`, whose message names the place and
-    whose details have it as `position`, counted in characters from 0."""
+    """Parses a condition. Raises `InvalidFilter`, whose message names the position and whose
+    details hold it as `position`, in characters from 0."""
     if len(text) > MAX_TEXT:
         raise _wrong(0, f"the text has {len(text)} characters; at most {MAX_TEXT} are allowed")
     parser = _Parser(_tokens(text), len(text))
@@ -199,7 +199,7 @@ class _Parser:
 
 _ESCAPES: Final = re.compile(r'\\.|"')
 _AS_JSON: Final = {"\\'": "'", '"': '\\"'}
-"""Of what is inside single quotes."""
+"""Translates escapes in single-quoted text to JSON."""
 _NAMED: Final = {"true": True, "false": False, "null": None}
 
 

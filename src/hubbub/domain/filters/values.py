@@ -1,4 +1,4 @@
-"""JSON values in filters: what is allowed, what is equal, and how many comparisons they cost."""
+"""JSON values in filters: which are allowed, equality, and their cost in comparisons."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from hubbub.domain.filters.view import ABSENT
 from hubbub.domain.shown import shown
 
 MAX_DEPTH: Final = 32
-"""Conditions, objects and lists inside each other."""
+"""Nesting depth of conditions, objects and lists."""
 MAX_CHECKS: Final = 500
-"""Comparisons that one message may cost a session: all of its filters together."""
+"""The most comparisons that all filters of a session may cost per message."""
+_NAMES_IN_A_CHECK: Final = 4
+"""How many path steps cost as much as one comparison."""
 _SMALLEST: Final = -(2**63)
 _LARGEST: Final = 2**64 - 1
 
 Test = Callable[[Any], bool]
-"""Of a value of the message, which may be `ABSENT`."""
+"""Tests a value of the message, which may be `ABSENT`."""
 
 
 def invalid(at: str, problem: str) -> InvalidFilter:
@@ -33,8 +35,19 @@ def missing(at: str, remedy: str) -> IncompleteFilter:
     return error
 
 
+def checks_of_path(keys: int) -> int:
+    """The cost of reading a path and inspecting its value, in comparisons."""
+    return 1 + max(0, keys - 1) // _NAMES_IN_A_CHECK
+
+
+def check_cost(checks: int) -> None:
+    """Raises `InvalidFilter`."""
+    if checks > MAX_CHECKS:
+        raise invalid("", f"makes {checks} comparisons; at most {MAX_CHECKS} are allowed")
+
+
 def is_number(value: object) -> bool:
-    """Booleans are none."""
+    """Whether the value is a number; booleans are not."""
     return type(value) is int or (type(value) is float and isfinite(value))
 
 
@@ -48,7 +61,7 @@ def checked_number(value: object, at: str) -> float:
 
 
 def checked_value(value: object, at: str, depth: int = 1) -> int:
-    """How many values there are in a JSON value. Raises `InvalidFilter`."""
+    """Returns the number of values inside a JSON value. Raises `InvalidFilter`."""
     if value is None or isinstance(value, str | bool):
         return 1
     if isinstance(value, int | float):
@@ -78,8 +91,8 @@ def too_deep(at: str) -> InvalidFilter:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal as JSON values: a boolean equals no number, 1 equals 1.0, an object equals one with
-    the same members in any order."""
+    """JSON equality: a boolean equals no number, 1 equals 1.0, objects are equal regardless of
+    member order."""
     if type(one) is dict:
         return (
             type(other) is dict
@@ -92,7 +105,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def equals(wanted: Any) -> Test:
-    """Whether a value is the wanted one."""
+    """Returns a test for equality with the wanted value."""
     if isinstance(wanted, dict | list):
         return lambda value: same(wanted, value)
     if wanted is None or isinstance(wanted, bool):
@@ -103,11 +116,10 @@ def equals(wanted: Any) -> Test:
 
 
 def one_of(wanted: list[Any]) -> Test:
-    """Whether a value is among the wanted ones, in a time that does not depend on how many scalars
-    there are."""
+    """Returns a test for membership; its cost does not depend on the number of scalars."""
     texts = frozenset(each for each in wanted if isinstance(each, str))
     numbers = frozenset(each for each in wanted if is_number(each))
-    named = [each for each in wanted if each is None or isinstance(each, bool)]
+    named = {each for each in wanted if each is None or isinstance(each, bool)}
     composite = [each for each in wanted if isinstance(each, dict | list)]
 
     def test(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A message as filters read it: its payload is decoded once, however many filters look at it."""
+"""A message as filters read it; its payload is decoded once for all filters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ class _Absent(Enum):
 
 
 ABSENT: Final = _Absent.ABSENT
-"""The message has no such attribute. Equal to no JSON value."""
+"""The message does not have the attribute. Equal to no JSON value."""
 Absent = Literal[_Absent.ABSENT]
 
 _decode = msgspec.json.Decoder().decode
+_BYTES_IN_A_CHECK: Final = 32
+"""How many payload bytes can be decoded, in the worst case, in the time of one comparison."""
 
 
 class MessageView:
-    """One message at one moment. Shared by all filters that the message is offered to."""
+    """One message at one moment, shared by all filters that evaluate it."""
 
-    __slots__ = ("message", "now", "payload", "units")
+    __slots__ = ("message", "now", "payload", "units", "unread")
 
     payload: Any
     """The JSON value; the text of `text/…`; `ABSENT` for other types, which are opaque."""
@@ -35,12 +37,15 @@ class MessageView:
         self.message = message
         self.now = now
         self.units: dict[object, bytes] = {}
-        """The message as encoders wrote it, by encoder."""
+        """The encoded message, by encoder."""
+        self.unread = len(message.payload) // _BYTES_IN_A_CHECK
+        """The cost of decoding the payload, in comparisons; 0 once it is decoded."""
 
     def __getattr__(self, name: str) -> Any:
-        """Of a slot that is empty: after the first time, reading the payload costs no call."""
+        """Called when a slot is still empty: later accesses to the payload cost no call."""
         if name != "payload":
             raise AttributeError(name)
+        self.unread = 0
         self.payload = _read(self.message)
         return self.payload
 
@@ -57,7 +62,7 @@ def _read(message: Message) -> Any:
 
 
 Getter = Callable[[MessageView], Any]
-"""Answers a JSON value or `ABSENT`."""
+"""Returns a JSON value or `ABSENT`."""
 Predicate = Callable[[MessageView], bool]
 
 
@@ -66,7 +71,7 @@ def payload(view: MessageView) -> Any:
 
 
 def at_path(getter: Getter, keys: tuple[str, ...]) -> Getter:
-    """The value below the getter's. A key is the member of an object, or a position in a list."""
+    """The value at a path below the getter's value. A key is a member name or a list index."""
     if not keys:
         return getter
     if len(keys) == 1 and getter is payload:
@@ -76,13 +81,15 @@ def at_path(getter: Getter, keys: tuple[str, ...]) -> Getter:
         value = getter(view)
         for key in keys:
             value = value.get(key, ABSENT) if type(value) is dict else _element(value, key)
+            if value is ABSENT:
+                break
         return value
 
     return get
 
 
 def _of_payload(key: str) -> Getter:
-    """Most conditions read these: saves a call."""
+    """A faster getter for one member of the payload, the most common case."""
 
     def get(view: MessageView) -> Any:
         value = view.payload

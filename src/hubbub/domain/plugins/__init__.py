@@ -1,1 +1,2 @@
-"""Command plugins: what their code may use, and the static analysis that holds them to it."""
+"""Command plugins: the Python subset that they may use, and the static analysis that enforces
+it."""

@@ -1,8 +1,8 @@
-"""What a command plugin may use of Python: modules, names of modules, builtins.
+"""The subset of Python that a command plugin may use: modules, names of modules, builtins.
 
-Allowed modules expose their public interface alone: what they import themselves, such as
-`json.codecs` or `statistics.sys`, would lead to everything. Functions that reach attributes by a
-name in a string are left out too, since the analysis reads no strings.
+Allowed modules expose only their public interface: their own imports, such as `json.codecs` or
+`statistics.sys`, would lead to everything. Functions that access attributes by a name in a string
+are excluded, since the analysis does not read strings.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ BUILTINS = _words(
     " slice sorted staticmethod str sum super tuple zip"
     " True False None NotImplemented Ellipsis"
 )
-"""Beside the exceptions, and `type` for one argument."""
+"""Allowed builtins, besides exceptions and `type` with one argument."""
 
 INTERNALS = _words(
     # frames
@@ -75,12 +75,12 @@ INTERNALS = _words(
     # functions of older Pythons, classes
     " func_closure func_code func_defaults func_dict func_globals mro"
 )
-"""Attributes that lead from a value to the frames, code or classes behind it."""
+"""Attributes that lead from a value to its frame, code or class."""
 
 _INTERNAL_PREFIXES = ("co_",)
 
 NAMED_TUPLE = _words("_asdict _field_defaults _fields _make _replace")
-"""The public interface of named tuples, whose fields have the other names to themselves."""
+"""The public interface of named tuples, which begins with underscores."""
 
 
 def is_internal(attribute: str) -> bool:
@@ -89,6 +89,6 @@ def is_internal(attribute: str) -> bool:
 
 
 def is_private(attribute: str) -> bool:
-    """Whether the attribute is an inside of its object: private functions of classes of the
-    standard library take names in strings, as those of enumerations do."""
+    """Whether the attribute is private: some private functions of standard library classes, such as
+    those of enumerations, take names in strings."""
     return attribute.startswith("_") and attribute not in NAMED_TUPLE

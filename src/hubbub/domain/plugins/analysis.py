@@ -1,7 +1,7 @@
-"""Static analysis of command plugins: which constructs of a file are refused, where, and why.
+"""Static analysis of command plugins: which constructs of a file are rejected, where, and why.
 
-The analysis is the first of two defences, and tells authors early. The second one, limits of the
-operating system around the worker process, holds without it.
+The analysis is the first of two defences and gives authors early feedback. The second one, the
+operating system's limits on the worker process, does not depend on it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from string import Formatter
 from hubbub.domain.plugins.allowed import FORBIDDEN_NAMES, MODULES, is_internal, is_private
 from hubbub.domain.plugins.findings import MAX_SOURCE_BYTES, Analysed, Violation
 from hubbub.domain.plugins.load_time import CONSTANT_CALLS, is_constant, load_time_parts
-from hubbub.domain.plugins.shape import Problem, Shape, read_shape
+from hubbub.domain.plugins.shape import PluginShape, Problem, read_shape
 
 _MODULE_NAMES = ", ".join(name for name in MODULES if name != "asyncio")
 
@@ -22,26 +22,26 @@ _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 def analyse(source: bytes) -> Analysed:
-    """Violations come in the order of their lines. Raises nothing, whatever the source."""
+    """Returns violations in the order of their lines. Never raises, whatever the source."""
     if len(source) > MAX_SOURCE_BYTES:
         size = f"the file has {len(source)} bytes"
         remedy = f"a plugin has at most {MAX_SOURCE_BYTES}"
-        return Analysed(Shape(), (Violation(1, "too-large", size, remedy),))
+        return Analysed(PluginShape(), (Violation(1, "too-large", size, remedy),))
     try:
         tree = ast.parse(decode(source))
         found = sorted(set(_violations(tree)))
         shape, problems = read_shape(tree)
     except _UNREADABLE as error:
-        return Analysed(Shape(), (_unreadable(error),))
+        return Analysed(PluginShape(), (_unreadable(error),))
     return Analysed(shape, (*found, *_entry(problems)))
 
 
 def shape_of(source: bytes) -> Analysed:
-    """What the file offers, without judging its code. Raises nothing."""
+    """Returns the file's commands and hooks without checking its code. Never raises."""
     try:
         shape, problems = read_shape(ast.parse(decode(source)))
     except _UNREADABLE as error:
-        return Analysed(Shape(), (_unreadable(error),))
+        return Analysed(PluginShape(), (_unreadable(error),))
     return Analysed(shape, _entry(problems))
 
 
@@ -50,8 +50,8 @@ def _entry(problems: list[Problem]) -> tuple[Violation, ...]:
 
 
 def decode(source: bytes) -> str:
-    """UTF-8 whatever the file says of its encoding: what is analysed is what runs. Raises
-    `UnicodeDecodeError`."""
+    """Decodes as UTF-8, ignoring an encoding declaration: the analysed text must be the executed
+    text. Raises `UnicodeDecodeError`."""
     return source.decode().removeprefix("\ufeff")
 
 
@@ -96,8 +96,8 @@ def _violations(tree: ast.Module) -> Iterator[Violation]:
 
 
 def _identifiers(node: ast.AST, line: int) -> Iterator[Violation]:
-    """Every identifier of a node, whatever its field: names, attributes, arguments, keywords,
-    captures of patterns, `global`."""
+    """Every identifier of a node, in any field: names, attributes, arguments, keywords, captures of
+    patterns, `global`."""
     if isinstance(node, ast.Constant) or _is_future_annotations(node):
         return
     for _, value in ast.iter_fields(node):
@@ -109,7 +109,7 @@ def _identifiers(node: ast.AST, line: int) -> Iterator[Violation]:
 
 
 def _imported_names(tree: ast.Module) -> dict[str, str]:
-    """The module, by the name under which the file knows it or something of it."""
+    """The imported module by each name that an import binds in the file."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -236,7 +236,8 @@ def _is_literal_format(call: ast.Call) -> bool:
 
 
 def _has_plain_fields(template: str) -> bool:
-    """Whether no field reads an attribute or an item; a field may hold further ones."""
+    """Whether no field accesses an attribute or an item; a field's format may contain further
+    fields."""
     try:
         fields = list(Formatter().parse(template))
     except ValueError:

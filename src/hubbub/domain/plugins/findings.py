@@ -1,17 +1,17 @@
-"""What the static analysis of a plugin finds."""
+"""The findings of the static analysis of a plugin."""
 
 from __future__ import annotations
 
 import msgspec
 
-from hubbub.domain.plugins.shape import Shape
+from hubbub.domain.plugins.shape import PluginShape
 
 MAX_SOURCE_BYTES = 256 * 1024
 
 
 class Violation(msgspec.Struct, frozen=True, order=True):
-    """One construct that is refused. `rule` is stable; `text` names the construct, `remedy` says
-    what to write instead."""
+    """A rejected construct. `rule` is a stable identifier; `text` names the construct, `remedy`
+    says what to write instead."""
 
     line: int
     rule: str
@@ -23,7 +23,7 @@ class Violation(msgspec.Struct, frozen=True, order=True):
 
 
 class Analysed(msgspec.Struct, frozen=True):
-    """Without violations, the file may run and `shape` says what it offers."""
+    """A file without violations may run; `shape` lists its commands and hooks."""
 
-    shape: Shape
+    shape: PluginShape
     violations: tuple[Violation, ...] = ()

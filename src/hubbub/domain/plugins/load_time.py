@@ -1,4 +1,4 @@
-"""What of a plugin's file runs while it is loaded: statements outside of functions, defaults,
+"""The code of a plugin's file that runs when it is loaded: statements outside functions, defaults,
 decorators."""
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from collections.abc import Iterator, Set
 CONSTANT_CALLS = frozenset(
     ("classmethod", "dict", "frozenset", "list", "property", "set", "staticmethod", "tuple")
 )
-"""Builtins that a constant may be made with; functions of imported modules are allowed too."""
+"""Builtins that may be called in constant expressions; functions of imported modules are allowed as
+well."""
 
 _COMPOSED = (
     ast.Tuple | ast.List | ast.Set | ast.Dict | ast.UnaryOp | ast.BinOp | ast.BoolOp
@@ -18,7 +19,8 @@ _COMPOSED = (
 
 
 def load_time_parts(tree: ast.Module) -> Iterator[ast.stmt | ast.expr]:
-    """Statements that are allowed only in functions, and expressions that must be constant."""
+    """Yields statements that are allowed only in functions, and expressions that must be
+    constant."""
     for statement in tree.body:
         yield from _of_statement(statement)
 
@@ -53,7 +55,8 @@ def _is_plain_target(target: ast.expr) -> bool:
 
 
 def is_constant(node: ast.expr, callable_names: Set[str]) -> bool:
-    """Also names, functions without a name, and calls of what `callable_names` begins with."""
+    """Whether an expression is constant. Names, lambdas, and calls of functions in `callable_names`
+    count as constant."""
     pending: list[ast.AST] = [node]
     while pending:
         part = pending.pop()

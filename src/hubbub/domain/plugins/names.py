@@ -1,4 +1,4 @@
-"""Names of commands: those of the hub itself, and what a plugin may be called."""
+"""Names of commands: the hub's own, and valid names of plugins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with the name of a plugin, and the remedy."""
+    """The problem of a plugin's name, and its remedy; None if it is valid."""
     if not _NAME.fullmatch(name):
         remedy = "use letters, digits, _ and -, at most 64, and begin with a letter"
         return f"{name!r} is no name of a command", remedy

@@ -1,4 +1,4 @@
-"""What a plugin's file offers: a command, a validator, a saver."""
+"""The entry points of a plugin's file: a command, a validator, a saver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RUN, VALIDATE, SAVED = "run", "validate", "saved"
 _COLLECTIONS = {VALIDATE: "validates", SAVED: "saves"}
 
 Problem = tuple[int, str, str]
-"""Line, what is wrong, remedy."""
+"""Line, problem, remedy."""
 
 
-class Shape(msgspec.Struct, frozen=True):
-    """`run` makes the file a command. The collections that `validate` and `saved` are called for
-    come from the constants `validates` and `saves`."""
+class PluginShape(msgspec.Struct, frozen=True):
+    """`run` makes the file a command. The constants `validates` and `saves` name the collections
+    for which `validate` and `saved` are called."""
 
     run: bool = False
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -26,8 +26,8 @@ class Shape(msgspec.Struct, frozen=True):
     saves: tuple[str, ...] = ()
 
 
-def read_shape(tree: ast.Module) -> tuple[Shape, list[Problem]]:
-    """From the definitions outside of functions and classes; nothing is run."""
+def read_shape(tree: ast.Module) -> tuple[PluginShape, list[Problem]]:
+    """Reads the top-level definitions without running code."""
     constants, functions = _definitions(tree)
     problems: list[Problem] = []
     if not {RUN, VALIDATE, SAVED} & functions.keys():
@@ -38,7 +38,7 @@ def read_shape(tree: ast.Module) -> tuple[Shape, list[Problem]]:
             signature = f"async def {name}({'command' if name == RUN else 'document'}, context)"
             problems.append((function.lineno, f"{name} has other arguments", f"write {signature}"))
     return (
-        Shape(
+        PluginShape(
             run=RUN in functions,
             timeout_ms=_timeout(constants.get("timeout"), problems),
             validates=_collections(VALIDATE, functions, constants, problems),

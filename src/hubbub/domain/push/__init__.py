@@ -1,1 +1,1 @@
-"""Push: reaching people whose screen is off, through the push services of browsers and phones."""
+"""Push notifications through the push services of browsers and phones."""

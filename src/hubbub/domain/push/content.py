@@ -1,13 +1,14 @@
-"""What a push says, in the form and within the size of each platform.
+"""The content of a push in each platform's format and size limit.
 
-What does not fit is left out, never refused: first the message's payload, then the end of the body,
-then the rest of what the publisher gave. Hub, channel, event, message id and serial always fit.
+Content that does not fit is dropped, never rejected: first the message's payload, then the end of
+the body, then the publisher's other fields. Hub, channel, event, message id and serial always fit.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from math import ceil
 from typing import Any, Final
 
 import msgspec
@@ -17,11 +18,11 @@ from hubbub.domain.push.options import NO_OPTIONS, PushOptions
 from hubbub.domain.push.tokens import Platform
 
 WEB_PUSH_BYTES: Final = 3993
-"""One record of aes128gcm in the 4,096 bytes that every service takes (RFC 8291 4)."""
+"""One record of aes128gcm in the 4,096 bytes that every service accepts (RFC 8291 4)."""
 FCM_BYTES: Final = 4096
 APNS_BYTES: Final = 4096
 MAX_PAYLOAD_BYTES: Final = 4096
-"""A longer payload fits nowhere."""
+"""A longer payload fits on no platform."""
 _CUT = "…"
 
 Rendered = bytes
@@ -29,7 +30,7 @@ _Render = Callable[["PushNote"], bytes]
 
 
 class PushNote(msgspec.Struct, frozen=True, gc=False):
-    """What is to be told, of a message or by a service; all that is kept of it while it waits."""
+    """The content of a push, from a message or a service; all that is kept while it is queued."""
 
     hub: str
     channel: str
@@ -41,16 +42,21 @@ class PushNote(msgspec.Struct, frozen=True, gc=False):
     options: PushOptions = NO_OPTIONS
     publisher: str | None = None
     payload: msgspec.Raw | None = None
-    """As the socket's protocol writes it: `{"json": …}`, `{"text": …}` or `{"base64": …}`."""
+    """In the form of the socket's protocol: `{"json": …}`, `{"text": …}` or `{"base64": …}`."""
 
     @property
     def expires_at(self) -> int:
         """Milliseconds since 1970."""
         return self.published_at + self.options.ttl * 1000
 
+    def seconds_left(self, now: int) -> int:
+        """Seconds until the push expires, rounded up: 0 would mean now or never. `now` is in
+        milliseconds since 1970."""
+        return max(0, ceil((self.expires_at - now) / 1000))
+
     @property
     def size(self) -> int:
-        """How much memory it takes, roughly, in bytes."""
+        """Approximate memory size in bytes."""
         options = self.options
         texts = (options.title, options.body, options.icon, options.url)
         return 500 + sum(len(each or "") for each in texts) + len(bytes(self.payload or b""))
@@ -84,8 +90,8 @@ def _payload(message: Message) -> msgspec.Raw:
 
 
 def render(platform: Platform, note: PushNote) -> Rendered:
-    """The body for the platform: what Web Push encrypts, what stands in FCM's `message` beside the
-    token, what APNs takes."""
+    """The body for the platform: the plaintext of Web Push, FCM's `message` without the token, or
+    the APNs payload."""
     draw, limit = _PLATFORMS[platform]
     for smaller in _smaller(note):
         body = draw(smaller)
@@ -99,7 +105,7 @@ def render(platform: Platform, note: PushNote) -> Rendered:
 
 
 def _smaller(note: PushNote) -> Iterator[PushNote]:
-    """The note, and then without more and more of it."""
+    """Yields the note with less and less content."""
     yield note
     note = msgspec.structs.replace(note, payload=None)
     yield note
@@ -117,7 +123,7 @@ def _with(note: PushNote, options: PushOptions) -> PushNote:
 
 
 def _with_part_of_body(draw: _Render, note: PushNote, limit: int) -> bytes:
-    """With as much of the text as fits, at least one character."""
+    """Renders with as much of the text as fits, at least one character."""
     text = note.options.body or ""
 
     def cut(chars: int) -> bytes:
@@ -155,7 +161,7 @@ def _web_push(note: PushNote) -> bytes:
 
 
 def _fcm(note: PushNote) -> bytes:
-    """Values of `data` are texts."""
+    """Values of `data` must be strings."""
     about = _about(note)
     data = {name: str(value) for name, value in about.items()}
     data |= _given(note, "icon", "url")

@@ -1,4 +1,4 @@
-"""What a publisher says about a push: text, time to live, urgency, and who is left out."""
+"""A publisher's options for a push: text, time to live, urgency, and excluded users."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ class PushOptions(
     icon: str | None = None
     url: str | None = None
     data: dict[str, Any] | None = None
-    """The application's own, for its service worker or app."""
+    """Application data for the service worker or app."""
     collapse_key: Annotated[str, Meta(min_length=1, max_length=256)] | None = None
-    """Of several pushes with one key, a device that was away gets the last."""
+    """Of several pushes with the same key, an offline device receives only the last."""
     ttl: Annotated[int, Meta(ge=0, le=MAX_TTL_SECONDS)] = DEFAULT_TTL_SECONDS
-    """Seconds in which it is worth delivering."""
+    """Seconds after which the push expires."""
     urgency: Urgency = "normal"
     only_absent: bool = False
-    """Not to users with a session that is subscribed to the channel."""
+    """Excludes users with a session that is subscribed to the channel."""
     skip_publisher: bool = False
-    """Not to the user who published it."""
+    """Excludes the user who published the message."""
     include_payload: bool = False
-    """FCM and Apple read what is in it."""
+    """FCM and Apple can read the payload."""
 
     @property
     def is_silent(self) -> bool:
@@ -49,7 +49,7 @@ NO_OPTIONS: Final = PushOptions()
 
 
 def read_options(given: Any) -> PushOptions:
-    """From what JSON gave. Raises `InvalidAttribute`."""
+    """Reads options from decoded JSON. Raises `InvalidAttribute`."""
     try:
         options = msgspec.convert(given, PushOptions)
         size = len(msgspec.json.encode(options))
@@ -66,7 +66,7 @@ def read_options(given: Any) -> PushOptions:
 
 
 def _depth(value: object, most: int = _MAX_DEPTH + 1) -> int:
-    """How many objects and lists lie inside each other, counted up to `most`."""
+    """Nesting depth, counted up to `most`."""
     inner = value.values() if isinstance(value, dict) else value
     if not most or not isinstance(value, dict | list):
         return 0

@@ -1,4 +1,4 @@
-"""What a push service's answer means for the push, the token and the hub's credentials."""
+"""The meaning of a push service's response for the push, the token and the hub's credentials."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import msgspec
 from hubbub.domain.push.tokens import Platform, PushToken
 
 Outcome = Literal["ok", "retry", "gone", "refused", "credentials", "renew"]
-"""It was taken; try again later; the token is dead; the message is dropped; the hub's credentials
-are not accepted for this token; get a new access token and try once more."""
+"""The push was accepted; retry later; the token is dead; the message is dropped; the hub's
+credentials are rejected for this token; get a new access token and retry once."""
 
 REFUSALS_TO_DROP: Final = 10
 REFUSALS_WITHIN_MS: Final = 3 * 86_400_000
@@ -25,22 +25,22 @@ _FOREIGN_APNS = (
 )
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """`reason` is the service's own word, else the status."""
+class PushVerdict(msgspec.Struct, frozen=True):
+    """`reason` is the service's error code, or else the HTTP status."""
 
     outcome: Outcome
     reason: str
 
 
-def judge(token: PushToken, status: int, body: bytes) -> Verdict:
-    """The verdict on an answer of the token's platform, whatever stands in it."""
+def judge(token: PushToken, status: int, body: bytes) -> PushVerdict:
+    """Interprets a response of the token's platform. Any body is accepted."""
     reason, dead_since = _reason(token.platform, body)
     if 200 <= status < 300:
-        return Verdict("ok", "")
+        return PushVerdict("ok", "")
     word = reason or str(status)
     if status == _TOO_MANY or status >= 500:
-        return Verdict("retry", word)
-    return Verdict(_JUDGES[token.platform](token, status, reason, dead_since), word)
+        return PushVerdict("retry", word)
+    return PushVerdict(_JUDGES[token.platform](token, status, reason, dead_since), word)
 
 
 def _web_push(token: PushToken, status: int, reason: str, _: int) -> Outcome:
@@ -71,8 +71,8 @@ _JUDGES: Final = {"webpush": _web_push, "fcm": _fcm, "apns": _apns}
 
 
 def _reason(platform: Platform, body: bytes) -> tuple[str, int]:
-    """The service's word, and since when the token is dead (ms); empty and 0 where the answer does
-    not say, or is no JSON."""
+    """The service's error code, and since when the token has been dead (ms); empty and 0 if the
+    response does not say or is not JSON."""
     try:
         said = msgspec.json.decode(body) if body else None
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -86,8 +86,8 @@ def _reason(platform: Platform, body: bytes) -> tuple[str, int]:
 
 
 def _fcm_reason(error: Any) -> str:
-    """The FCM error code, else the status; `INVALID_ARGUMENT message.token` where the token is what
-    is wrong."""
+    """The FCM error code, or else the status; `INVALID_ARGUMENT message.token` if the token is
+    invalid."""
     if not isinstance(error, dict):
         return ""
     code, fields = "", []
@@ -113,7 +113,8 @@ def _text(value: Any) -> str:
 
 
 def after_refusal(token: PushToken, now: int) -> PushToken:
-    """One refusal of the credentials more; those of an earlier three days are forgotten."""
+    """Counts one more rejection of the credentials; rejections older than three days are
+    discarded."""
     fresh = now - token.failing_since > REFUSALS_WITHIN_MS
     return msgspec.structs.replace(
         token,
@@ -123,5 +124,6 @@ def after_refusal(token: PushToken, now: int) -> PushToken:
 
 
 def is_hopeless(token: PushToken, others_succeeded_at: int) -> bool:
-    """Refused again and again, while the service took pushes for other tokens of the hub."""
+    """Whether the token was rejected repeatedly while the service accepted pushes for other tokens
+    of the hub."""
     return token.failures >= REFUSALS_TO_DROP and others_succeeded_at >= token.failing_since

@@ -1,12 +1,13 @@
-"""The request to a push service for one device: address, headers and body.
+"""The request to a push service for one device: URL, headers and body.
 
-Keys, salts and times come from the caller. Nothing here keeps or sends anything.
+Keys, salts and times come from the caller. This module neither stores nor sends anything.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 VAPID_SECONDS: Final = 12 * 3600
-"""How long a signature for a web push service holds; 24 hours are the most (RFC 8292 2)."""
+"""Lifetime of a signature for a web push service; at most 24 hours (RFC 8292 2)."""
 RECORD_BYTES: Final = 4096
 FCM_SCOPE: Final = "https://www.googleapis.com/auth/firebase.messaging"
 ASSERTION_SECONDS: Final = 3600
@@ -71,7 +72,7 @@ def private_key_of(number: bytes) -> ec.EllipticCurvePrivateKey:
 
 
 def collapse_id(key: str) -> str:
-    """32 characters that every service takes."""
+    """A hash of 32 characters that every service accepts."""
     return b64url(hashlib.sha256(key.encode()).digest())[:_COLLAPSE_CHARS]
 
 
@@ -81,8 +82,8 @@ def collapse_id(key: str) -> str:
 def encrypt_for(
     body: bytes, receiver: bytes, secret: bytes, sender: ec.EllipticCurvePrivateKey, salt: bytes
 ) -> bytes:
-    """RFC 8291: only the browser with the public key `receiver` and the `secret` can read it.
-    `sender` is a key pair and `salt` 16 random bytes, both for this message alone."""
+    """RFC 8291: only the browser with the public key `receiver` and the `secret` can decrypt the
+    result. `sender` is a key pair and `salt` 16 random bytes, both used for this message only."""
     from cryptography.hazmat.primitives.asymmetric import ec
 
     public = point_of(sender)
@@ -94,8 +95,8 @@ def encrypt_for(
 
 
 def vapid_signature(key: VapidKey, origin: str, contact: str, expires_at: int) -> str:
-    """The value of `Authorization` for the service at `origin` (RFC 8292), until then (seconds
-    since 1970)."""
+    """The `Authorization` value for the service at `origin` (RFC 8292). `expires_at`: seconds since
+    1970."""
     import jwt
 
     claims = {"aud": origin, "exp": expires_at, "sub": contact}
@@ -111,7 +112,7 @@ def origin_of(url: str) -> str:
 def web_push_request(
     token: PushToken, note: PushNote, encrypted: bytes, authorization: str, left: int
 ) -> PushRequest:
-    """`left` are the seconds for which the push is still worth delivering."""
+    """`left`: seconds until the push expires."""
     options = note.options
     headers = [
         ("Authorization", authorization),
@@ -131,7 +132,7 @@ def web_push_request(
 def fcm_assertion(
     email: str, key: rsa.RSAPrivateKey, key_id: str | None, audience: str, now: int
 ) -> str:
-    """What Google exchanges for an access token: a signed claim to be the service account."""
+    """A signed claim of a service account, which Google exchanges for an access token."""
     import jwt
 
     claims = {
@@ -185,7 +186,7 @@ def apns_request(
         ("apns-topic", topic),
         ("apns-push-type", "background" if options.is_silent else "alert"),
         ("apns-priority", _APNS_LOW if low else _APNS_HIGH),
-        ("apns-expiration", str(note.expires_at // 1000) if options.ttl else "0"),
+        ("apns-expiration", str(ceil(note.expires_at / 1000)) if options.ttl else "0"),
         ("content-type", "application/json"),
     ]
     if options.collapse_key is not None:

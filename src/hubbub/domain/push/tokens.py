@@ -1,4 +1,4 @@
-"""Push tokens: how a push service names one device of a user, on each platform."""
+"""Push tokens: the address of one device of a user at a push service, on each platform."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLATFORMS: Final[tuple[Platform, ...]] = get_args(Platform)
 MAX_TOKEN_CHARS: Final = 4096
 MAX_TOKENS_PER_USER: Final = 50
 UNREFRESHED_MS: Final = 270 * 86_400_000
-"""After so long without being registered again, a token is taken for dead."""
+"""A token that was not registered again for so long is considered dead."""
 _AUTH_BYTES = 16
 _POINT_BYTES = 65
 _FCM = re.compile(r"[!-~]{1,4096}")
@@ -30,12 +30,14 @@ _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,254}")
 
 
 class SubscriptionKeys(msgspec.Struct, frozen=True):
+    """The keys of a browser's push subscription, in base64url."""
+
     p256dh: Annotated[str, Meta(max_length=200)]
     auth: Annotated[str, Meta(max_length=100)]
 
 
 class PushSubscription(msgspec.Struct, frozen=True):
-    """What a browser's `PushSubscription.toJSON()` gives."""
+    """The result of a browser's `PushSubscription.toJSON()`."""
 
     endpoint: Annotated[str, Meta(max_length=2000)]
     keys: SubscriptionKeys
@@ -43,8 +45,8 @@ class PushSubscription(msgspec.Struct, frozen=True):
 
 
 class PushToken(msgspec.Struct, frozen=True):
-    """A device of a user. `token` is what tells it from others on its platform: the endpoint of a
-    web push subscription, else the token itself. Times are in ms since 1970, 0 for never."""
+    """A device of a user. `token` is unique on its platform: the endpoint of a web push
+    subscription, or the token itself. Times are in ms since 1970; 0: never."""
 
     hub: str
     user_id: str
@@ -52,22 +54,22 @@ class PushToken(msgspec.Struct, frozen=True):
     token: str
     p256dh: bytes | None = None
     auth: bytes | None = None
-    """Of a web push subscription: the browser's public key, and its secret."""
+    """Web push only: the browser's public key and secret."""
     topic: str | None = None
     environment: Environment | None = None
-    """Of an Apple device: the app's bundle id; None: as the hub's credentials say."""
+    """Apple only: the app's bundle id and environment; None: taken from the hub's credentials."""
     vapid_key: str | None = None
-    """The id of the hub's key that the subscription was made with."""
+    """The id of the hub's key with which the subscription was created."""
     registered_at: int = 0
     expires_at: int | None = None
     succeeded_at: int = 0
     failures: int = 0
-    """Refusals of the hub's credentials since `failing_since`."""
+    """Rejections of the hub's credentials since `failing_since`."""
     failing_since: int = 0
 
     @property
     def id(self) -> str:
-        """Names the token where it must not be told."""
+        """A hash that identifies the token in logs and answers without disclosing it."""
         return token_hash(self.platform, self.token)
 
 
@@ -94,8 +96,8 @@ def read_token(
     environment: Environment | None = None,
     reach: Reach = "public",
 ) -> PushToken:
-    """A token as its owner gave it. Raises `BadRequest` with what is wrong, and never quotes a
-    secret."""
+    """Reads a token as its owner submitted it. Raises `BadRequest` with the problem, without
+    secrets."""
     if platform != "apns" and (topic or environment):
         raise BadRequest("`topic` and `environment` are for the platform apns only")
     if platform == "webpush":
@@ -147,8 +149,8 @@ def _web_push(hub: str, user_id: str, given: PushSubscription, now: int, reach: 
 
 
 def _check_endpoint(endpoint: str, reach: Reach) -> CallbackParts:
-    """`https`; `http` only to this machine, where the hub may send to it. A name is looked up when
-    it is connected to."""
+    """`https` is required; `http` is allowed only to this machine, if the hub may send there. Names
+    are resolved at connection time."""
     parts = check_callback(endpoint)
     address = "127.0.0.1" if parts.host == "localhost" else literal_address(parts.host)
     if address is not None and not may_reach(address, reach):
@@ -183,14 +185,14 @@ def b64url(data: bytes) -> str:
 
 
 def is_over(token: PushToken, now: int) -> bool:
-    """Whether nothing is sent there any more. `now` is in ms since 1970."""
+    """Whether the token has expired. `now` is in ms since 1970."""
     if token.expires_at is not None and token.expires_at <= now:
         return True
     return token.registered_at + UNREFRESHED_MS <= now
 
 
 def shown(token: PushToken) -> dict[str, Any]:
-    """What a list of tokens says besides the token; times that never were are left out."""
+    """The fields of a token in a list, without the token itself; unset times are omitted."""
     return {
         "platform": token.platform,
         "token": token.token,

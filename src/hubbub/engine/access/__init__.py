@@ -1,1 +1,1 @@
-"""Who someone is: authentication, tokens, foreign issuers, revocations."""
+"""Authentication: tokens, foreign issuers, revocations, access of subscribers."""

@@ -1,10 +1,9 @@
-"""Tokens of foreign issuers: verified with the public keys that a hub's settings name.
+"""Tokens of foreign issuers: verified with the public keys named in a hub's settings.
 
-Keys are fetched when they are needed, kept for a while, and fetched again when a token names a key
-that is not known, though not more often than every few seconds. Whatever goes wrong on the way is
-an error, never access. Verifying itself never waits: where keys are missing it raises `KeysNeeded`,
-and the caller awaits `Issuers.fetch` and verifies again.
-"""
+Keys are fetched on demand, cached, and fetched again when a token names an unknown key, but at most
+every few seconds. Every failure on the way is an error and never grants access. Verifying never
+waits: if keys are missing it raises `KeysNeeded`; the caller awaits `Issuers.fetch` and verifies
+again."""
 
 from __future__ import annotations
 
@@ -40,7 +39,7 @@ Keys = dict[str | None, jwt.PyJWK]
 
 
 class KeysNeeded(Exception):
-    """The token can be judged after these keys were fetched."""
+    """The token can be verified only after these keys were fetched."""
 
     def __init__(self, hub: str, issuer: TrustedIssuer, url: str) -> None:
         super().__init__(url)
@@ -50,12 +49,12 @@ class KeysNeeded(Exception):
 
 
 class _WrongSignature(Exception):
-    """Another key signed the token."""
+    """The token was signed with another key."""
 
 
 @dataclass(slots=True, eq=False)
 class _KeySet:
-    """The keys behind one address, as one hub has them, and how it went."""
+    """The keys behind one URL as one hub fetched them, and the result of the last fetch."""
 
     keys: Keys = field(default_factory=dict)
     fetched_at: float = float("-inf")
@@ -64,8 +63,8 @@ class _KeySet:
     task: asyncio.Task[None] | None = None
 
 
-class _Verified(msgspec.Struct, frozen=True):
-    """A token whose signature was found right, with this issuer and this key."""
+class _VerifiedByIssuer(msgspec.Struct, frozen=True):
+    """A token whose signature is valid for this issuer and key."""
 
     issuer: TrustedIssuer
     key: Any
@@ -74,7 +73,7 @@ class _Verified(msgspec.Struct, frozen=True):
 
 
 class Issuers:
-    """Judges the tokens that the hub did not sign itself."""
+    """Verifies tokens of foreign issuers."""
 
     def __init__(
         self,
@@ -86,14 +85,14 @@ class Issuers:
         self._source = source
         self._clock = clock
         self._sets: dict[tuple[str, str], _KeySet] = {}
-        """By hub and address: hubs that trust the same issuer do not wait for each other."""
+        """Key sets by hub and URL: hubs that trust the same issuer do not wait for each other."""
         self._waiting = FairShare(MAX_WAITING)
-        """Requests that wait for keys."""
-        self._verified: dict[tuple[str, bytes], _Verified] = {}
+        """Number of requests that wait for keys."""
+        self._verified: dict[tuple[str, bytes], _VerifiedByIssuer] = {}
 
     def verify(self, token: str, digest: bytes, hub: str) -> Identity | None:
-        """Who the token speaks for, or None where it is not of the foreign kind. Raises
-        `InvalidToken`, `AuthProviderFailed`, `KeysNeeded`. Expiry is the caller's to check."""
+        """The identity in the token, or None if the hub trusts no such issuer. Raises
+        `InvalidToken`, `AuthProviderFailed`, `KeysNeeded`. The caller checks the expiry."""
         known = self._verified.get((hub, digest))
         if known is not None and self._holds(known, hub):
             return known.identity
@@ -112,17 +111,17 @@ class Issuers:
     def knows(self, digest: bytes, hub: str) -> bool:
         return (hub, digest) in self._verified
 
-    def _holds(self, known: _Verified, hub: str) -> bool:
-        """Whether the issuer is still trusted, and still publishes the key."""
+    def _holds(self, known: _VerifiedByIssuer, hub: str) -> bool:
+        """Whether the issuer is still trusted and still publishes the key."""
         if known.issuer not in self._settings_of(hub).trusted_issuers:
             return False
         keys = _candidates(self._keys(hub, known.issuer, known.kid), known.kid)
         return any(key is known.key for key in keys)
 
     async def fetch(self, needed: KeysNeeded) -> None:
-        """Get the keys; many may ask at once, and one request goes out for all of them. Raises
-        `AuthProviderFailed` if too many of the hub wait already; whether there are keys, the next
-        `verify` says."""
+        """Fetches the keys; concurrent callers share one request. Raises `AuthProviderFailed` if
+        too many requests of the hub wait already. The next `verify` reports whether keys were
+        found."""
         keys = self._set(needed.hub, needed.url)
         if keys.task is None:
             if self._clock.monotonic() - keys.asked_at < COOLDOWN_SECONDS:
@@ -168,7 +167,7 @@ class Issuers:
 
     # -- one token ------------------------------------------------------------------------------
 
-    def _verify(self, token: str, header: dict[str, Any], hub: str) -> _Verified:
+    def _verify(self, token: str, header: dict[str, Any], hub: str) -> _VerifiedByIssuer:
         try:
             claims = jwt.decode(token, options={"verify_signature": False})
         except jwt.InvalidTokenError as error:
@@ -186,7 +185,7 @@ class Issuers:
                 continue
             for key in _candidates(self._keys(hub, issuer, kid), kid):
                 try:
-                    return _Verified(issuer, key, kid, self._identity(token, issuer, key))
+                    return _VerifiedByIssuer(issuer, key, kid, self._identity(token, issuer, key))
                 except _WrongSignature:
                     continue
                 except InvalidToken as error:
@@ -231,7 +230,7 @@ class Issuers:
     # -- keys -----------------------------------------------------------------------------------
 
     def _keys(self, hub: str, issuer: TrustedIssuer, kid: str | None) -> Keys:
-        """The issuer's keys, if it can be told whether `kid` is among them."""
+        """The issuer's keys, if they are recent enough to tell whether `kid` is among them."""
         if issuer.jwks_url is None:
             return _inline_keys(msgspec.json.encode({"keys": issuer.keys}))
         keys = self._sets.get((hub, issuer.jwks_url))
@@ -250,8 +249,8 @@ class Issuers:
 
 
 def parse_keys(document: bytes) -> Keys:
-    """The keys of a JWKS document that can be used here, by their `kid`. Others are passed over,
-    as the standard wants it. Raises `AuthProviderFailed` where there is none."""
+    """The usable keys of a JWKS document by `kid`; others are ignored, as RFC 7517 requires. Raises
+    `AuthProviderFailed` if there is none."""
     try:
         entries = msgspec.json.decode(document, type=dict[str, Any]).get("keys")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -271,7 +270,7 @@ def parse_keys(document: bytes) -> Keys:
 
 
 def key_problems(settings: HubSettings) -> Iterator[Problem]:
-    """Trusted issuers whose inline keys cannot verify a token."""
+    """Trusted issuers whose inline keys cannot verify tokens."""
     for index, issuer in enumerate(settings.trusted_issuers):
         if issuer.keys:
             try:
@@ -299,7 +298,7 @@ def _usable_key(entry: object) -> jwt.PyJWK | None:
 
 
 def _candidates(keys: Keys, kid: str | None) -> tuple[jwt.PyJWK, ...]:
-    """The key of this name; a token that names none may mean any of them."""
+    """The key with this id; all keys if the token names none."""
     if kid is None:
         return tuple(keys.values())
     return (keys[kid],) if kid in keys else ()

@@ -1,14 +1,13 @@
-"""The registry of subscribers: who is given messages, as whom, and how that ends.
+"""The registry of subscribers: all recipients of messages, with the identity they read under.
 
-Nobody gets messages of a channel but a `Subscriber` that is in the registry. When settings change
-or tokens are revoked, one call (`review`) takes access away from all of them, whatever their kind.
-"""
+Only a registered `Subscriber` receives messages of a channel. When settings change or tokens are
+revoked, one call (`review`) ends the lost access of all of them, whatever their kind."""
 
 from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -19,73 +18,72 @@ from hubbub.domain.names import without_dead_letters
 from hubbub.domain.permissions import Identity, Reader, may_read, may_stay, refusal
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
-from hubbub.engine.directory import ConfigurationOf
 
 _REMEMBERED_RULES = 16384
 _PORTION = 200
-"""Subscribers that are reviewed in one turn of the loop: one takes 7 to 12 microseconds."""
+"""Subscribers reviewed in one turn of the event loop; one takes 7 to 12 microseconds."""
 
 
 class Subscriber(ABC):
-    """Somebody who is given messages of one hub's channels, as long as `reader` may read them.
+    """A recipient of messages from channels of one hub, while `reader` may read them.
 
-    A new kind of subscription is a subclass. It is made known with `AccessRegistry.add` before it
-    is given anything, and taken out with `remove` when it is over."""
+    A new kind of subscription is a subclass. It registers with `AccessRegistry.add` before it
+    receives anything, and leaves with `remove` when it ends."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def reader(self) -> Reader:
-        """As whom it reads."""
+        """The identity under which it reads."""
 
     def reader_of(self, channel: str) -> Reader:
         """The identity with which the subscriber reads one channel."""
         return self.reader
 
     def screen(self, channel: str) -> Screen | None:
-        """The filters that a message of the channel must pass; None: there are none."""
+        """The filters that messages of the channel must pass; None if there are none."""
         return None
 
     @abstractmethod
     def followed(self) -> Collection[str]:
-        """The channels whose messages it is given."""
+        """The channels that it follows."""
 
     @abstractmethod
     def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
-        """The subscriber may no longer read these channels, which it follows: it gets no more of
-        their messages when this returns. Never raises."""
+        """The subscriber may no longer read these channels: after the return it receives none of
+        their messages. Never raises."""
 
     @abstractmethod
     def end(self, error: HubbubError) -> None:
-        """The identity was revoked (`InvalidToken`), or the hub is gone (`HubNotFound`): the
-        subscriber gets no more messages when this returns. Never raises."""
+        """The identity was revoked (`InvalidToken`), or the hub was deleted (`HubNotFound`): after
+        the return the subscriber receives nothing. Never raises."""
 
 
 class _Decided(msgspec.Struct, eq=False):
-    """What the settings of a hub say about a channel."""
+    """The effective settings of a channel, cached."""
 
     configuration: HubConfiguration
     rules: Rules
     reader: Identity | None = None
-    """The last one who was found to be permitted to read it."""
+    """The last reader that was found to be permitted."""
 
 
 class AccessRegistry:
-    """All subscribers of one node. On the event loop's thread; nothing here waits."""
+    """All subscribers of one node. Runs on the event loop's thread and never waits."""
 
-    def __init__(self, configuration_of: ConfigurationOf, tokens: Tokens) -> None:
+    def __init__(self, configuration_of: Callable[[str], HubConfiguration], tokens: Tokens) -> None:
         self._configuration_of = configuration_of
         self._tokens = tokens
         self._of_hub: dict[str, dict[Subscriber, None]] = {}
         self._rules: dict[tuple[str, str], _Decided] = {}
         """By hub and channel."""
         self._under_review: dict[str, bool] = {}
-        """Hubs, and whether something changed again since their review began."""
+        """Hubs under review, and whether settings changed again since the review began."""
 
     def add(self, hub: str, subscriber: Subscriber) -> None:
-        """From now on the subscriber loses what is taken away. What was taken away before, while it
-        was on disk or on its way here, it loses at once. Adding again reviews it again."""
+        """Registers the subscriber, and at once ends access that was revoked before, for example
+        while the subscription was on disk. Adding it again reviews it again."""
         self._of_hub.setdefault(hub, {})[subscriber] = None
         self.review_one(hub, subscriber)
 
@@ -98,7 +96,7 @@ class AccessRegistry:
 
     @contextmanager
     def adding(self, hub: str, subscriber: Subscriber) -> Iterator[None]:
-        """For one that lasts as long as a request."""
+        """Registers a subscriber for the duration of a request."""
         self.add(hub, subscriber)
         try:
             yield
@@ -108,23 +106,26 @@ class AccessRegistry:
     # -- deciding -------------------------------------------------------------------------------
 
     def check(self, hub: str, reader: Reader, channel: str) -> None:
-        """Raises `HubNotFound`, `InvalidToken` (expired or revoked) or `NotPermitted` where
-        messages of the channel may not be handed to the reader now."""
+        """Raises `HubNotFound`, `InvalidToken` (expired or revoked) or `NotPermitted` if the reader
+        may not receive messages of the channel now."""
         self._tokens.check(reader.identity, hub)
         configuration = self._configuration_of(hub)
         if not self._may_read(reader, channel, configuration):
-            raise refusal("subscribe to", channel, configuration.rules_for(channel))
+            rules = configuration.rules_for(channel)
+            raise refusal(reader.identity, "subscribe to", channel, rules)
 
     def admit(self, hub: str, subscriber: Subscriber, channel: str) -> None:
-        """Raises `NotPermitted` where the subscriber may not follow the channel, also for a
-        subscriber that was not added, or was removed."""
+        """Raises `NotPermitted` if the subscriber may not follow the channel, or is not
+        registered."""
         known = subscriber in self._of_hub.get(hub, ())
         configuration = self._configuration_of(hub)
-        if not known or not self._may_read(subscriber.reader_of(channel), channel, configuration):
-            raise refusal("subscribe to", channel, configuration.rules_for(channel))
+        reader = subscriber.reader_of(channel)
+        if not known or not self._may_read(reader, channel, configuration):
+            rules = configuration.rules_for(channel)
+            raise refusal(reader.identity, "subscribe to", channel, rules)
 
     def may_stay(self, hub: str, reader: Reader, channel: str) -> bool:
-        """Whether a subscription that the reader has to the channel would outlast a review now."""
+        """Whether a subscription of the reader to the channel would survive a review now."""
         try:
             configuration = self._configuration_of(hub)
         except HUB_AWAY:
@@ -163,11 +164,11 @@ class AccessRegistry:
     # -- taking away ----------------------------------------------------------------------------
 
     def review(self, hub: str) -> None:
-        """The settings of a hub or its revocations changed: whoever lost access loses their
-        subscriptions. `ANY_HUB`: the revocations that hold in all hubs changed.
+        """Called when the settings or revocations of a hub changed: ends subscriptions that lost
+        access. `ANY_HUB`: the revocations for all hubs changed.
 
-        A hub with many subscribers is reviewed in portions, a turn of the loop for each, so that
-        the changes of one tenant hold up no other."""
+        A hub with many subscribers is reviewed in slices, one per turn of the loop, so that one
+        tenant's changes do not delay the others."""
         for name in list(self._of_hub) if hub == ANY_HUB else [hub]:
             if name in self._under_review:
                 self._under_review[name] = True
@@ -175,8 +176,8 @@ class AccessRegistry:
                 self._begin_review(name)
 
     def review_channel(self, hub: str, channel: str) -> None:
-        """What the owner of one channel decided about it changed; its dead letters follow it. In
-        portions like `review`."""
+        """Called when the owner of a channel changed its access; also reviews its dead letters.
+        Sliced like `review`."""
         self._review_followers(hub, channel, list(self._of_hub.get(hub, ())))
 
     def _review_followers(self, hub: str, channel: str, waiting: list[Subscriber]) -> None:
@@ -203,7 +204,7 @@ class AccessRegistry:
             self._begin_review(hub)
 
     def review_one(self, hub: str, subscriber: Subscriber) -> None:
-        """Review one subscriber, whose identity may have changed."""
+        """Reviews one subscriber, whose identity may have changed."""
         try:
             configuration = self._configuration_of(hub)
         except HUB_AWAY as error:
@@ -230,5 +231,6 @@ class AccessRegistry:
 
 
 def _is_trusted(issuer: str | None, settings: HubSettings) -> bool:
-    """None: the hub itself, or one of its auth providers."""
+    """Whether the token's issuer is trusted; None is the hub itself or one of its auth
+    providers."""
     return issuer is None or any(each.issuer == issuer for each in settings.trusted_issuers)

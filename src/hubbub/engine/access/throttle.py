@@ -1,4 +1,5 @@
-"""Limits on callers, the same at every door: by address, by hub and address, and by identity."""
+"""Rate limits of callers, shared by all gateways: by address, by hub and address, and by
+identity."""
 
 from __future__ import annotations
 
@@ -15,39 +16,39 @@ from hubbub.domain.permissions import Identity, Level
 from hubbub.ports.clock import Clock
 
 REMEMBERED_KEYS = 8192
-"""Addresses or identities that each table of buckets holds."""
+"""Maximum number of addresses or identities in each table of buckets."""
 _ALL_HUBS = 3
-"""How many times the failures at one hub an address may have at all hubs together."""
+"""Factor: failures of one address at all hubs together, relative to one hub."""
 _ALL_SESSIONS = 10
-"""How many times the pace of one session those of one caller may have together."""
+"""Factor: rate of all sessions of one caller together, relative to one session."""
 
 
 _MOST = 10_000_000
 
 
 class CallerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits on callers at every door, on each node. IPv6 addresses count by their /64."""
+    """Rate limits of callers at every gateway, on each node. IPv6 addresses count by their /64."""
 
     failed_credentials_per_minute: Annotated[int, Meta(ge=0, le=_MOST)] = 30
-    """Wrong tokens, passwords and keys that one address may bring to one hub each minute, and at
-    one moment; to all hubs together three times as many. Tokens that were right before are not
-    concerned; 0 means no limit."""
+    """Wrong tokens, passwords and keys that one address may send to one hub per minute, also in a
+    burst; three times as many to all hubs together. Tokens that were verified before are exempt; 0
+    means no limit."""
     anonymous_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 100
-    """Requests and published messages without an identity that one address may send each second
-    over HTTP and ZeroMQ, and twice as many at one moment; over all of its WebSocket sessions ten
-    times as many; 0 means no limit."""
+    """Requests and published messages without an identity that one address may send per second over
+    HTTP and ZeroMQ, twice as many in a burst, and ten times as many over all of its WebSocket
+    sessions; 0 means no limit."""
     client_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 100
-    """The same of one user, or one token without a user, of the level client."""
+    """The same limit for one user, or one token without a user, of the level client."""
     service_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 20_000
-    """The same of one user, or one token without a user, of the levels service and admin, whose
-    sessions have no limit."""
+    """The same limit for one user, or one token without a user, of the levels service and admin,
+    whose sessions have no limit."""
     connections_per_second: Annotated[int, Meta(ge=0, le=_MOST)] = 200
-    """WebSocket and Server-Sent Events connections that one address may open each second, and ten
-    times as many at one moment; 0 means no limit."""
+    """WebSocket and Server-Sent Events connections that one address may open per second, ten times
+    as many in a burst; 0 means no limit."""
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """Whose requests are counted together, and where."""
+    """The key under which requests are counted, and its table."""
 
     key: str | tuple[str, str]
     buckets: KeyedBuckets
@@ -56,10 +57,10 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
 
 
 class Throttle:
-    """Callers without an address (`""`), which are inside this process, have no limits."""
+    """Callers without an address (`""`) are inside this process and have no limits."""
 
     def __init__(self, clock: Clock, limits: CallerLimits, logins_per_minute: float) -> None:
-        """`logins_per_minute` are those of administrators, from one address."""
+        """`logins_per_minute` limits the logins of administrators from one address."""
         self._clock = clock
         failures = limits.failed_credentials_per_minute
         self._failures = _table(failures / 60 * _ALL_HUBS, failures * _ALL_HUBS)
@@ -87,9 +88,8 @@ class Throttle:
     def guess(
         self, hub: str, address: str, genuine: Callable[[], bool] = lambda: False
     ) -> Iterator[None]:
-        """Around everything that may find a credential to be wrong. Each counts before it is tried,
-        and does not after all where it was right, or is `genuine` though it was refused. Raises
-        `RateLimited`."""
+        """A context for checking a credential. An attempt counts before it is made; it is refunded
+        if the credential was right, or is `genuine` though it was refused. Raises `RateLimited`."""
         if not address:
             yield
             return
@@ -112,39 +112,46 @@ class Throttle:
                 self._failures.give_back(network, 1)
 
     def admit(self, hub: str, identity: Identity, address: str, amount: float = 1) -> None:
-        """A request, or `amount` messages in one. Raises `RateLimited`."""
+        """Counts a request, or `amount` messages in one. Raises `RateLimited`."""
         caller = self.caller(hub, identity, address)
         if caller is not None:
             self.admit_caller(caller, amount)
 
     def caller(self, hub: str, identity: Identity, address: str) -> Caller | None:
-        """As whom requests are counted; None: they are not. Holds as long as the hub runs."""
+        """The key under which a caller's requests are counted, valid while the hub runs; None: no
+        limit."""
         return _caller(self._requests, hub, identity, address)
 
     def admit_caller(self, caller: Caller, amount: float = 1) -> None:
-        """The same as `admit`, where it is known who asks. Raises `RateLimited`."""
+        """Like `admit`, for a known caller. Raises `RateLimited`."""
         wait = caller.buckets.take(caller.key, amount, self._clock.monotonic())
         if wait:
             who = "this address without a token" if caller.nobody else "this caller"
             raise limited(f"too many requests come from {who}", wait)
 
     def admit_in_session(self, hub: str, identity: Identity, address: str) -> None:
-        """A request of a session, which has a limit of its own: bounds what one caller can do with
-        many sessions. Raises `RateLimited`."""
+        """Counts a request of a session, besides the session's own limit, so that many sessions of
+        one caller stay bounded. Raises `RateLimited`."""
         if not identity.trusted:
             caller = _caller(self._sessions, hub, identity, address)
             if caller is not None:
                 self.admit_caller(caller)
 
     def connect(self, address: str) -> None:
-        """A new live connection. Raises `RateLimited`."""
+        """Counts a new long-lived connection. Raises `RateLimited`."""
         if address:
             wait = self._connections.take(network_of(address), 1, self._clock.monotonic())
             if wait:
                 raise limited("too many connections come from this address", wait)
 
+    def check_connect(self, address: str) -> None:
+        """Like `connect`, without counting. Raises `RateLimited`."""
+        self.connect(address)
+        if address:
+            self._connections.give_back(network_of(address), 1)
+
     def log_in(self, address: str) -> None:
-        """An administrator who is about to try. Raises `RateLimited`."""
+        """Counts an administrator's login attempt. Raises `RateLimited`."""
         now = self._clock.monotonic()
         wait = self._logins.take(network_of(address), 1, now) or self._all_logins.take("", 1, now)
         if wait:

@@ -1,11 +1,11 @@
-"""Tickets: one-time proofs that whoever started a hub in developer mode hands to a browser."""
+"""Tickets: one-time secrets with which the starter of a hub in developer mode logs a browser in."""
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 
 from hubbub.domain.errors import InvalidToken
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 
 _MOST = 10
@@ -20,14 +20,14 @@ class Tickets:
         self._ends: dict[bytes, float] = {}
 
     def issue(self) -> str:
-        ticket = secrets.token_urlsafe(24)
+        ticket = randomness.token_urlsafe(24)
         while len(self._ends) >= _MOST:
             del self._ends[next(iter(self._ends))]
         self._ends[_hash(ticket)] = self._clock.monotonic() + TICKET_SECONDS
         return ticket
 
     def spend(self, ticket: str) -> None:
-        """Raises `InvalidToken` where the ticket is unknown, spent or too old."""
+        """Raises `InvalidToken` if the ticket is unknown, used or expired."""
         end = self._ends.pop(_hash(ticket), None)
         if end is None or end < self._clock.monotonic():
             raise InvalidToken(

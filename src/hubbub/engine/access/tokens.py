@@ -1,9 +1,8 @@
-"""Signed tokens: who someone is and what they may do, verified once and then remembered."""
+"""Signed tokens: identities with their permissions, verified once and then cached."""
 
 from __future__ import annotations
 
 import hashlib
-import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from hubbub.domain.errors import BadRequest, InvalidToken, TooLarge
 from hubbub.domain.permissions import Grant, Identity, Level
 from hubbub.engine.access.issuers import Issuers, KeysNeeded
 from hubbub.engine.access.revocations import ANY_HUB, Revocations
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 
 __all__ = ["ANY_HUB", "IssuedToken", "KeyRing", "SigningKey", "Tokens"]
@@ -26,10 +26,10 @@ _REREAD_SECONDS = 1.0
 
 
 class SigningKey(msgspec.Struct, frozen=True):
-    """A secret with a name, so that keys can change while older tokens still hold."""
+    """A secret with a name: keys can be rotated while older tokens stay valid."""
 
     id: str
-    """Goes into the `kid` of the tokens that it signs."""
+    """The `kid` of the tokens that it signs."""
     secret: bytes
 
     def __repr__(self) -> str:
@@ -37,14 +37,14 @@ class SigningKey(msgspec.Struct, frozen=True):
 
 
 class KeyRing(msgspec.Struct, frozen=True):
-    """The keys of session tokens and of administrators' tokens; the first of each signs."""
+    """The keys for session tokens and for administrators' tokens; the first of each signs."""
 
     session: tuple[SigningKey, ...]
     admin: tuple[SigningKey, ...]
 
 
 class IssuedToken(msgspec.Struct, frozen=True):
-    """A new token and what is known about it. Times are in seconds, `issued_at` in ms."""
+    """A new token and its properties. Times are in seconds, `issued_at` in ms."""
 
     token: str
     token_id: str
@@ -53,7 +53,7 @@ class IssuedToken(msgspec.Struct, frozen=True):
 
 
 class _Claims(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a token says. `hub` is a hub's id, or '*' for an administrator of all hubs. Until
+    """The claims of a token. `hub` is a hub's id, or '*' for an administrator of all hubs. Until
     `renewable_until` the token can be exchanged for a newer one."""
 
     hub: str
@@ -78,9 +78,8 @@ class _Verified(msgspec.Struct, frozen=True):
 class Tokens:
     """Issues and verifies the hub's own tokens. The first key signs; all keys verify.
 
-    Tokens of administrators, and those that hold in all hubs, are signed with the admin keys, all
-    others with the session keys: who can make the one kind cannot make the other.
-    """
+    Tokens of administrators and tokens for all hubs are signed with the admin keys, all others with
+    the session keys: a holder of one key cannot create tokens of the other kind."""
 
     def __init__(
         self,
@@ -95,8 +94,8 @@ class Tokens:
         issuers: Issuers | None = None,
         read_keys: Callable[[], KeyRing | None] | None = None,
     ) -> None:
-        """`read_keys` is asked when a token names a key that is not known: it may be new. It
-        answers None if nothing can be told."""
+        """`read_keys` is called when a token names an unknown key, which may be new. It returns
+        None if the keys cannot be read."""
         self._keys = KeyRing(tuple(session_keys), tuple(admin_keys))
         self._issuer = issuer
         self._clock = clock
@@ -108,11 +107,11 @@ class Tokens:
         self._reread_at = float("-inf")
         self._verified: dict[bytes, _Verified] = {}
         self.changes = 0
-        """How often the keys changed; what was concluded from a token before is void."""
+        """The number of changes of the keys; earlier cached verifications are invalid."""
 
     @property
     def sealing_keys(self) -> tuple[SigningKey, ...]:
-        """From which keys for secrets at rest are derived; the newest first."""
+        """The keys from which the keys for secrets at rest are derived, the newest first."""
         return self._keys.admin
 
     # -- issuing --------------------------------------------------------------------------------
@@ -128,8 +127,8 @@ class Tokens:
         return self._sign(hub, identity, ttl_seconds, identity.expires_at, int(until))
 
     def renew(self, token: str, hub: str, ttl_seconds: float) -> IssuedToken:
-        """A newer token for the same identity, for a limited time after the first one. The token
-        keeps its id, so that a revocation of either covers both. Raises `InvalidToken`."""
+        """A newer token for the same identity, until a limit after the first one. It keeps the
+        token's id, so that revoking either revokes both. Raises `InvalidToken`."""
         identity = self.verify(token, hub)
         known = self._verified.get(_digest(token))
         now = self._clock.now()
@@ -161,7 +160,7 @@ class Tokens:
         expires_at = int(now + ttl_seconds)
         if latest is not None:
             expires_at = min(expires_at, latest)
-        token_id = token_id or secrets.token_urlsafe(12)
+        token_id = token_id or randomness.token_urlsafe(12)
         claims = _Claims(
             hub=hub,
             exp=expires_at,
@@ -187,8 +186,8 @@ class Tokens:
     # -- verifying ------------------------------------------------------------------------------
 
     def verify(self, token: str, hub: str) -> Identity:
-        """Who the token speaks for, in this hub. Raises `InvalidToken`; for the tokens of foreign
-        issuers also `AuthProviderFailed` and `KeysNeeded` (see `verify_fetching`)."""
+        """The token's identity in this hub. Raises `InvalidToken`; for foreign issuers also
+        `AuthProviderFailed` and `KeysNeeded` (see `verify_fetching`)."""
         digest = _digest(token)
         known = self._verified.get(digest)
         if known is None:
@@ -206,7 +205,7 @@ class Tokens:
         return known.identity
 
     def knows(self, token: str, hub: str) -> bool:
-        """Whether the token was found genuine before. It may have expired since, or be for another
+        """Whether the token was verified before. It may have expired since, or belong to another
         hub."""
         digest = _digest(token)
         if digest in self._verified:
@@ -214,8 +213,8 @@ class Tokens:
         return self._issuers is not None and self._issuers.knows(digest, hub)
 
     def identify(self, token: str) -> tuple[str, Identity]:
-        """The hub that a token was made for (`ANY_HUB`: for all) and who it speaks for. For the
-        tokens of this server only: those of others name no hub. Raises `InvalidToken`."""
+        """The token's hub (`ANY_HUB`: all) and identity. Only for tokens of this server: foreign
+        ones name no hub. Raises `InvalidToken`."""
         digest = _digest(token)
         known = self._verified.get(digest)
         if known is None:
@@ -233,7 +232,7 @@ class Tokens:
         return known
 
     async def verify_fetching(self, token: str, hub: str) -> Identity:
-        """As `verify`, and fetches the keys of a foreign issuer first where they are needed."""
+        """Like `verify`, but first fetches a foreign issuer's keys if necessary."""
         try:
             return self.verify(token, hub)
         except KeysNeeded as needed:
@@ -241,12 +240,12 @@ class Tokens:
         return self.verify(token, hub)
 
     async def fetch_keys(self, needed: KeysNeeded) -> None:
-        """Raises `AuthProviderFailed` at the next `verify`, if the keys are not to be had."""
+        """If the keys cannot be fetched, the next `verify` raises `AuthProviderFailed`."""
         assert self._issuers is not None
         await self._issuers.fetch(needed)
 
     def check(self, identity: Identity, hub: str) -> None:
-        """Raises `InvalidToken` where the identity has expired, or was revoked in this hub."""
+        """Raises `InvalidToken` if the identity expired or was revoked in this hub."""
         if identity.expires_at is not None and identity.expires_at < self._clock.now():
             raise InvalidToken("the token has expired; get a new one")
         revocations = self._revocations
@@ -257,8 +256,7 @@ class Tokens:
         return self._revocations is not None and self._revocations.covers(hub, identity)
 
     def reread_keys(self) -> None:
-        """From now on the keys as they are now sign and verify; tokens of keys that are gone hold
-        no longer."""
+        """Replaces the keys by those now configured; tokens of removed keys become invalid."""
         keys = self._read_keys() if self._read_keys is not None else None
         if keys is not None and keys != self._keys:
             self._keys = keys
@@ -294,8 +292,8 @@ class Tokens:
         return _Verified(claims.hub, identity, claims.renewable_until)
 
     def _decode(self, token: str, key_id: object, admin: bool) -> Any:
-        """Many libraries of JSON Web Tokens name no key: then all keys are tried. Where none fits,
-        the keys are read again once: a new one may. Raises `jwt.InvalidTokenError` and
+        """Many JWT libraries set no `kid`: then all keys are tried. If none fits, the keys are read
+        again once, since there may be a new one. Raises `jwt.InvalidTokenError` and
         `InvalidToken`."""
         for attempt in range(2):
             for key in self._keys.admin if admin else self._keys.session:

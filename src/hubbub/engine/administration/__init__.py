@@ -1,6 +1,5 @@
-"""Administration: everything that services and administrators do with a hub, whichever way they
-come in. The doors (HTTP, NATS) find out who calls and at which level; what is done, checked
-and noted in the audit log is decided here."""
+"""Administration of hubs by services and administrators, independent of the gateway. Gateways
+(HTTP, NATS) authenticate the caller; validation, execution and the audit log happen here."""
 
 from __future__ import annotations
 
@@ -22,13 +21,14 @@ from hubbub.engine.administration.access import AccessAdministration, LoginSetti
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.audit import AuditLog
+from hubbub.engine.administration.channel_list import ChannelList
 from hubbub.engine.administration.communication import CommunicationAdministration
 from hubbub.engine.administration.documents import DocumentAdministration
 from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.inspection import Inspector
 from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.notifications import NotificationAdministration
-from hubbub.engine.administration.parts import Channels, Endpoints, Namespaces
+from hubbub.engine.administration.parts import ChannelOverrides, Endpoints, Namespaces
 from hubbub.engine.administration.push import PushAdministration
 from hubbub.engine.administration.restoring import Restores, Suspending
 from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
@@ -44,7 +44,7 @@ from hubbub.engine.administration.watching import Board
 from hubbub.engine.administration.webhooks import WebhookAdministration
 from hubbub.engine.node import Node
 from hubbub.engine.push.credentials import PushCredentials
-from hubbub.engine.push.driver import PushDriver
+from hubbub.engine.push.pusher import Pusher
 from hubbub.ports.adapters import AdapterKinds
 from hubbub.ports.analytics import Analytics
 from hubbub.ports.archives import Archives
@@ -65,7 +65,7 @@ __all__ = [
 
 
 class Administration:
-    """One object per node; each part serves one concern."""
+    """One object per node; each attribute covers one subject."""
 
     def __init__(
         self,
@@ -78,25 +78,26 @@ class Administration:
         survey: Survey,
         analytics: Analytics,
         credentials: PushCredentials,
-        push: PushDriver,
+        push: Pusher,
         adapters: AdapterKinds,
         archives: Archives,
         suspending: Suspending,
         request_stop: Callable[[], None],
     ) -> None:
-        """`request_stop` has the server drain and end."""
+        """`request_stop` makes the server drain and exit."""
         self.node = node
-        self.audit = AuditLog(store, node.clock)
+        self.audit = AuditLog(store, node.clock, many_nodes=not node.bus.alone)
         self.stop = ServerStop(self.audit, request_stop, survey.node_name)
         editor = SettingsEditor(node.directory, store, self.audit)
         self.hubs = Hubs(editor, node, revocations)
         self.rules = NamedSettings(editor, RULES, Rules)
         self.namespaces = Namespaces(editor, NAMESPACES, str)
-        self.channels = Channels(editor, CHANNELS, ChannelSettings)
+        self.channels = ChannelOverrides(editor, CHANNELS, ChannelSettings)
         self.auth_providers = Endpoints(editor, AUTH_PROVIDERS, AuthProvider, node)
         self.rpc_routes = Endpoints(editor, RPC_ROUTES, RpcRoute, node)
         self.restores = Restores(store, node.clock, editor, survey, archives, suspending)
         self.live = LiveAdministration(node, self.audit, survey)
+        self.channel_list = ChannelList(node, store, survey)
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )
@@ -108,7 +109,7 @@ class Administration:
         self.users = UserAdministration(node, store, self.audit)
         self.inspector = Inspector(node, store, self.audit, survey)
         self.configuration: Sequence[ConfiguredKey] = ()
-        """As the node was started, without secrets; set by the wiring."""
+        """The configuration at the start, without secrets; set by the wiring."""
         self.tracer = Tracer(node, self.audit, self.live)
         self.board = Board(node.clock, node.tokens, node.access)
         self.ticker = Ticker(self.board, survey, self.audit, node.clock)

@@ -1,9 +1,8 @@
-"""Access: tokens given out, renewed and revoked, and administrators who log in."""
+"""Tokens: issuing, renewing and revoking them; logins of administrators."""
 
 from __future__ import annotations
 
 import asyncio
-from secrets import token_urlsafe
 from typing import Literal
 
 import msgspec
@@ -17,6 +16,7 @@ from hubbub.engine.access.tokens import MAX_TOKEN_SECONDS, IssuedToken
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.node import Node
+from hubbub.ports import randomness
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.administration import Revocation
@@ -25,7 +25,7 @@ RevocationKind = Literal["token", "user", "hub"]
 
 
 class LoginSettings(msgspec.Struct, frozen=True):
-    """Where administrators prove who they are; without a provider there is no login."""
+    """How administrators log in; without a provider there is no login."""
 
     provider: AuthProvider | None = None
 
@@ -52,7 +52,7 @@ class AccessAdministration:
     async def issue(
         self, actor: Actor, hub: str, identity: Identity, ttl_seconds: float | None
     ) -> IssuedToken:
-        """A token for a client or a viewer of the hub, or from an administrator also for a
+        """Issues a token for a client or viewer of the hub; administrators may also issue one for a
         service."""
         self._node.directory.get(hub)
         if identity.level is Level.ADMIN:
@@ -72,19 +72,19 @@ class AccessAdministration:
         return issued
 
     def renew(self, actor: Actor, hub: str) -> IssuedToken:
-        """A newer token in place of the caller's. Raises `InvalidToken`."""
+        """Returns a newer token for the caller's. Raises `InvalidToken`."""
         return self._node.tokens.renew(actor.token, hub, self._node.limits.token_seconds)
 
     async def exchange(
         self, hub: str, credentials: bytes, address: str
     ) -> tuple[Identity, IssuedToken]:
-        """A token for what only the hub's auth provider understands. A hub that does not exist
-        answers like one without a provider. Raises `NotAuthenticated`, `AuthProviderFailed` and
-        `RateLimited`."""
+        """Exchanges credentials that the hub's auth provider verifies for a token. A hub that does
+        not exist responds like one without a provider. Raises `NotAuthenticated`,
+        `AuthProviderFailed` and `RateLimited`."""
         self._node.throttle.admit(hub, ANONYMOUS, address, 1)
         visited = self._node.visit(hub)
         return await self._node.authentication.exchange(
-            visited, f"s{token_urlsafe(12)}", address, credentials
+            visited, f"s{randomness.token_urlsafe(12)}", address, credentials
         )
 
     # -- revocation -----------------------------------------------------------------------------
@@ -92,8 +92,8 @@ class AccessAdministration:
     async def revoke(
         self, actor: Actor, hub: str, kind: RevocationKind, subject: str = ""
     ) -> Revocation:
-        """From now on these tokens hold nowhere, and the sessions that they opened end. New
-        tokens for the same user are not concerned. `*` as the hub concerns all hubs."""
+        """Revokes these tokens and ends the sessions that used them. New tokens for the same user
+        stay valid. `*` as the hub means all hubs."""
         if hub != ANY_HUB:
             check_name(hub, "hub")
             self._node.directory.get(hub)
@@ -121,8 +121,8 @@ class AccessAdministration:
         return self._login.provider is not None
 
     async def log_in(self, credentials: bytes, address: str) -> tuple[Identity, IssuedToken]:
-        """A token of the level admin for who can prove to be one. Raises `NotFound` where there is
-        no login, `RateLimited`, `NotAuthenticated`, `AuthProviderFailed`."""
+        """Returns a token of the level admin for verified credentials. Raises `NotFound` if login
+        is not configured, `RateLimited`, `NotAuthenticated`, `AuthProviderFailed`."""
         provider = self._login.provider
         if provider is None:
             raise NotFound(

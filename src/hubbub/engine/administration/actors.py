@@ -10,7 +10,7 @@ NOBODY = "(token without a user)"
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """The caller of an administrative operation, with the token that proves it."""
+    """The caller of an administrative operation, with the token that authenticates it."""
 
     identity: Identity
     token: str = ""
@@ -25,6 +25,6 @@ class Actor(msgspec.Struct, frozen=True):
 
     @property
     def is_operator(self) -> bool:
-        """An administrator of all hubs: who decides what hubs share, as the configuration file
-        does."""
+        """Whether the caller administrates all hubs, and so may decide what the configuration file
+        decides."""
         return self.is_admin and self.identity.all_hubs

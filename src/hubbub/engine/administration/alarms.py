@@ -1,4 +1,4 @@
-"""Alarms: states and occurrences that an operator should see without searching."""
+"""Alarms: conditions and events that need an operator's attention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.ports.clock import Clock
 
 _LATE_SECONDS = 0.25
 _LASTS_SECONDS = 60.0
-"""How long an alarm about a single occurrence stays."""
+"""How long the alarm about a single event is shown."""
 
 
 class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,8 +26,8 @@ class Alarm(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Known(msgspec.Struct, eq=False):
-    """The alarms of one hub, or of all. By id: since when an alarm lasts, what was counted last,
-    and the end of an alarm about an occurrence."""
+    """The alarms of one hub, or of all, by id: their start, the last counter value, and the end of
+    an alarm about an event."""
 
     since: dict[str, int] = {}
     counted: dict[str, int] = {}
@@ -35,15 +35,15 @@ class _Known(msgspec.Struct, eq=False):
 
 
 class Alarms:
-    """An alarm keeps its id and its `since` as long as it lasts."""
+    """An alarm keeps its id and its `since` while it lasts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._hubs: dict[str, _Known] = {}
 
     def of(self, hub: str, glances: Sequence[Glance], silent: Sequence[str]) -> list[Alarm]:
-        """The alarms of one hub or, where `hub` is empty, of all. A single hub gets no alarms about
-        nodes. Nothing is remembered of a hub that no node knows: its name may be invented."""
+        """The alarms of one hub or, if `hub` is empty, of all. A single hub sees no alarms about
+        nodes. Nothing is stored for a hub that no node knows: its name may be invented."""
         if hub and not any(glance.known for glance in glances):
             self._hubs.pop(hub, None)
             return []

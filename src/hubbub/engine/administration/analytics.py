@@ -1,4 +1,4 @@
-"""The results of the data pipeline, for services and administrators."""
+"""Results of the data pipeline, for services and administrators."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.ports.analytics import Analytics
 
 
 class AnalyticsAdministration:
-    """A hub sees its own rows only; the sum of all hubs (`*`) is not its affair."""
+    """A hub may read only its own rows, not those of all hubs (`*`)."""
 
     def __init__(self, node: Node, analytics: Analytics) -> None:
         self._node = node
@@ -27,7 +27,7 @@ class AnalyticsAdministration:
         return LISTED
 
     async def rows(self, query: RowsQuery) -> Rows:
-        """Of all hubs, or of the one that the query names. Raises `NotFound`, `BadRequest`,
+        """Rows of all hubs, or of the hub in the query. Raises `NotFound`, `BadRequest`,
         `Unavailable`."""
         table = table_named(query.table)
         if query.step_seconds and not (table.counts or table.levels):
@@ -36,7 +36,7 @@ class AnalyticsAdministration:
         return await self._analytics.rows(query)
 
     async def state(self) -> DataState:
-        """How journal and pipeline are doing."""
+        """The state of the journal and the pipeline."""
         computed_at, problem = None, None
         try:
             found = await self._analytics.rows(RowsQuery(LISTED[0].name, limit=1))

@@ -1,9 +1,10 @@
-"""Documents, as services and administrators handle them."""
+"""Administration of documents."""
 
 from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from hubbub.domain.documents.changes import (
@@ -17,7 +18,7 @@ from hubbub.domain.requests import Producer
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.versions import ANY_VERSION, Condition
-from hubbub.engine.documents.service import Changed
+from hubbub.engine.documents.service import Changed, Documents
 from hubbub.engine.node import Node
 from hubbub.ports.storage.documents import DocumentStore, ListedDocument
 
@@ -27,22 +28,23 @@ Action = Literal["replace", "patch", "delete", "restore"]
 
 
 class DocumentAdministration:
-    """Of one hub at a time. Raises what `engine.documents.service` raises, and `HubNotFound`."""
+    """Raises the errors of `engine.documents.service`, and `HubNotFound`."""
 
     def __init__(self, node: Node, store: DocumentStore, audit: AuditLog) -> None:
         self._node = node
+        self._documents = node.feature(Documents)
         self._store = store
         self._audit = audit
 
     async def page(
         self, hub: str, limit: int, after: str = "", prefix: str = ""
     ) -> list[ListedDocument]:
-        """As they are on disk, in the order of their channels' names, those behind `after`."""
+        """Documents as stored, ordered by the names of their channels, after `after`."""
         self._node.directory.get(hub)
         return await self._store.read_documents(hub, after, limit, prefix)
 
     async def get(self, actor: Actor, query: DocumentQuery) -> DocumentAnswer:
-        return await self._node.documents.get(self._node.hub(query.hub), actor.identity, query)
+        return await self._documents.get(self._node.hub(query.hub), actor.identity, query)
 
     async def change(
         self,
@@ -55,18 +57,23 @@ class DocumentAdministration:
         producer: Producer | None = None,
         technology: str | None = None,
     ) -> Changed:
-        """Change the document, and note who did in the audit log."""
-        changed = await self._node.documents.settle(
+        """Changes the document. The owner stores the audit entry with the change."""
+        audit = self._audit.entry(actor, f"document.{action}", hub, channel)
+        options = replace(options, audit=audit)
+        changed = await self._documents.settle(
             self._node.hub(hub), actor.identity, channel, patch, options, producer, technology
         )
-        about = {"epoch": changed.outcome.epoch, "version": changed.outcome.version}
-        await self._audit.note(actor, f"document.{action}", hub, channel, after=about)
+        outcome = changed.outcome
+        if not changed.duplicate and outcome.timestamp >= audit.at:  # else nothing changed
+            about = {"epoch": outcome.epoch, "version": outcome.version}
+            await self._audit.ensure(replace(audit, after=msgspec.json.encode(about)))
         return changed
 
     async def options(
         self, actor: Actor, hub: str, channel: str, condition: Condition, epoch: str | None = None
     ) -> ChangeOptions:
-        """What the condition of a request means for a change, in an epoch if one is given."""
+        """Translates a request's condition into options of a change, within an epoch if one is
+        given."""
         versions = condition.versions
         expected = 0 if condition.absent else None
         if versions is not None:
@@ -85,8 +92,8 @@ class DocumentAdministration:
         epoch: str | None = None,
         technology: str | None = None,
     ) -> Changed:
-        """Replace the document by what it was at a version, as one more change. Raises
-        `HistoryGone`; `VersionMismatch` where the document began anew since that epoch."""
+        """Restores the document's value at a version, as a new change. Raises `HistoryGone`, and
+        `VersionMismatch` if the document was recreated since that epoch."""
         query = DocumentQuery(hub, channel, epoch=epoch, at=version)
         found = await self.get(actor, query)
         if found.document is None:
@@ -105,7 +112,7 @@ class DocumentAdministration:
         condition: Condition = ANY_VERSION,
         technology: str | None = None,
     ) -> None:
-        """Raises `NotFound` where there is none."""
+        """Raises `NotFound` if there is no document."""
         before = await self._state(actor, hub, channel)
         if not before.version and not condition.is_given:
             raise NotFound(f"the document {channel!r} was never written, or is deleted")

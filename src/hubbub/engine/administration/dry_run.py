@@ -1,9 +1,10 @@
-"""What a change of rules would do, before it is made."""
+"""Dry runs of rule changes: their effect on current subscriptions."""
 
 from __future__ import annotations
 
 import msgspec
 
+from hubbub.domain.asking import NodeRequest
 from hubbub.domain.fields import wire_name
 from hubbub.domain.permissions import may_stay
 from hubbub.domain.rules import HubConfiguration, Rules
@@ -12,21 +13,15 @@ from hubbub.engine.hub import Hub
 
 _MOST_CHECKS = 50_000
 _CHECKS_IN_A_TURN = 500
-"""One takes 3 microseconds. A session may follow 10,000 channels."""
+"""One check takes 3 microseconds. A session may follow 10,000 channels."""
 _SESSIONS_IN_A_TURN = 200
 _MOST_EXAMPLES = 10
 
 
-class TryRules(msgspec.Struct, frozen=True, tag="try-rules"):
-    hub: str
-    name: str
-    rules: Rules
-
-
 class RulesEffect(msgspec.Struct, frozen=True, rename=wire_name):
-    """What rules touch: `channels` that sessions follow and that have these rules, their
-    `subscriptions`, and how many of those would end (`losing`), of the first 50,000 of each node
-    that were looked at (`checked`). `examples` are some of the channels."""
+    """The effect of rules: `channels` that use them and are followed by sessions, their
+    `subscriptions`, and how many of these would end (`losing`), among the first 50,000 checked per
+    node (`checked`). `examples` names some of the channels."""
 
     channels: int = 0
     subscriptions: int = 0
@@ -35,8 +30,14 @@ class RulesEffect(msgspec.Struct, frozen=True, rename=wire_name):
     examples: list[str] = []
 
 
+class TryRules(NodeRequest[RulesEffect], frozen=True, tag="try-rules"):
+    hub: str
+    name: str
+    rules: Rules
+
+
 async def effect_on(hub: Hub, question: TryRules) -> RulesEffect:
-    """On one node."""
+    """The effect on one node."""
     before = hub.configuration
     after = changed(before, question)
     touched: dict[str, int] = {}
@@ -69,7 +70,7 @@ def changed(configuration: HubConfiguration, question: TryRules) -> HubConfigura
 
 
 def added(effects: list[RulesEffect]) -> RulesEffect:
-    """Of all nodes: a channel that several of them follow is counted by each."""
+    """The effect on all nodes; a channel that several nodes follow counts once per node."""
     return RulesEffect(
         channels=sum(each.channels for each in effects),
         subscriptions=sum(each.subscriptions for each in effects),

@@ -1,4 +1,4 @@
-"""Hubs: creating, deleting, and the settings that hold for all of a hub."""
+"""Hubs: creating and deleting them, and their hub-wide settings."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from hubbub.engine.administration.settings import (
 )
 from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.node import Node
+from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.storage.administration import Revocation
 
 _OWN_NAME = ""
@@ -33,15 +34,16 @@ class Hubs:
         self._editor = editor
         self._settings = NamedSettings(editor, HUB_ITSELF, HubSettings)
         self._node = node
+        self._webhooks = node.feature(Webhooks)
         self._directory = node.directory
         self._revocations = revocations
 
     def names(self) -> list[str]:
-        """All that have settings, and those in use that have none of their own."""
+        """All hubs with settings, and hubs without settings that are in use."""
         return sorted({*self._directory.names(), *self._node.hubs})
 
     async def search(self, prefix: str, q: str) -> list[str]:
-        """Those of the names that begin with `prefix` and hold `q`, in order."""
+        """Names that begin with `prefix` and contain `q`, in order."""
         names = self.names()
         if not prefix and not q:
             return names
@@ -62,8 +64,9 @@ class Hubs:
             return await self._put(actor, hub, settings, Condition(absent=True))
 
     async def delete(self, actor: Actor, hub: str) -> None:
-        """Drop the hub with all that it holds, end its sessions, and let no token of it be good
-        for a later hub of the same name. Raises `HubNotFound`."""
+        """Deletes the hub with all its data, ends its sessions, and makes its tokens invalid for a
+        later hub with the same name. The first of these steps also stores the audit entry. Raises
+        `HubNotFound`."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             stored = self._directory.is_stored(hub)
@@ -71,18 +74,18 @@ class Hubs:
             known = self._node.hubs[hub].configuration if in_use else HubConfiguration(hub)
             configuration = self._directory.get(hub) if stored else known
             before = configuration.settings if stored else None
-            webhooks = await self._node.webhooks.all(hub)
+            webhooks = await self._webhooks.all(hub)
             note = self._editor.audit.entry(actor, "hub.delete", hub, before=before)
             if stored or in_use:
                 now = int(self._node.clock.now() * 1000)
                 until = now + MAX_TOKEN_SECONDS * 1000
-                await self._revocations.add(Revocation(hub, "hub", "", now, until))
-            found = await self._directory.delete_hub(hub, note)
+                await self._revocations.add(Revocation(hub, "hub", "", now, until), note)
+            found = await self._directory.delete_hub(hub, None if stored or in_use else note)
             self._node.drop_hub(hub, HubNotFound(f"hub {hub!r} was deleted"))
             if not (found or stored or in_use):
                 raise HubNotFound(f"there is no hub {hub!r}")
             reason = "an administrator deleted the hub"
-            ended = self._node.webhooks.deny_ended(configuration, webhooks, reason)
+            ended = self._webhooks.deny_ended(configuration, webhooks, reason)
             self._node.do_later(ended)
 
     async def settings(self, hub: str) -> Versioned[HubSettings]:
@@ -93,8 +96,8 @@ class Hubs:
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
     ) -> Versioned[HubSettings]:
-        """An administrator may thereby create the hub; nobody else may change its quotas, or make
-        services of those whom an issuer vouches for."""
+        """An administrator may create the hub in this way. Only administrators may change quotas,
+        or let a foreign issuer issue service tokens."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             if not actor.is_admin:
@@ -104,8 +107,8 @@ class Hubs:
     async def _check_reach(
         self, actor: Actor, configuration: HubConfiguration, settings: HubSettings
     ) -> None:
-        """Raises `NotPermitted` where the settings let the hub reach addresses or subjects that
-        only an operator may allow."""
+        """Raises `NotPermitted` if the settings contain addresses or subjects that only an operator
+        may permit."""
         before = configuration.settings
         for name in ("callback_addresses", "nats_subjects"):
             if getattr(settings, name) != getattr(before, name) and not actor.is_operator:

@@ -1,4 +1,4 @@
-"""One channel in detail: its rules, their source, and its stored messages."""
+"""One channel in detail: its rules with their source, and its stored messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hubbub.ports.storage import Store
 from hubbub.ports.storage.messages import Retained
 
 _MOST_MEASURED = 100_000
-"""Messages whose bytes are added up."""
+"""Maximum number of messages whose sizes are summed."""
 _MOST_SHOWN_BYTES = 64 * 1024
 
 
@@ -59,11 +59,15 @@ class Inspector:
         self._audit = audit
         self._survey = survey
 
+    async def used_bytes(self, hub: str) -> int:
+        """The bytes that count against the hub's storage quota. Raises `StoreUnavailable`."""
+        return await self._store.used_bytes(hub)
+
     async def channel(
         self, actor: Actor, hub: str, channel: str, payload: bool = False
     ) -> ChannelInspection:
-        """`payload`: with that of the retained message, which the audit log notes. Raises
-        `HubNotFound`, `InvalidName`."""
+        """`payload`: include the payload of the retained message, which is recorded in the audit
+        log. Raises `HubNotFound`, `InvalidName`."""
         configuration = self._node.directory.get(hub)
         check_name(channel, "channel")
         source, name = configuration.source_of(channel)
@@ -73,7 +77,7 @@ class Inspector:
             stored, size = await self._store.measure(hub, channel, _MOST_MEASURED)
         now = int(self._node.clock.now() * 1000)
         retained = await self._store.read_retained(hub, channel, now)
-        answers, _ = await self._survey.ask(CountSessions(hub, channel), int)
+        answers, _ = await self._survey.ask(CountSessions(hub, channel))
         if payload and retained is not None:
             await self._audit.note(actor, "message.read", hub, channel)
         binding = configuration.binding_of(channel)

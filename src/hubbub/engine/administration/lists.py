@@ -1,9 +1,8 @@
-"""Pages of long lists: what one node knows of a hub's channels and sessions.
+"""Pages of long lists: the channels and sessions of a hub on one node.
 
-Names are in order already (`Hub.channel_names`, `Hub.session_ids`), and sessions by their age
-(`Hub.sessions_by_age`). Searching, and ordering by a figure that changes all the time, look at
-everything, in slices between which others are served.
-"""
+Names are kept sorted (`Hub.channel_names`, `Hub.session_ids`), and sessions sorted by age
+(`Hub.sessions_by_age`). Searches, and orders by changing figures, scan everything in slices,
+between which other tasks run."""
 
 from __future__ import annotations
 
@@ -18,19 +17,21 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from hubbub.domain.asking import NodeRequest
 from hubbub.domain.sorted_names import SortedNames, holding
+from hubbub.engine.administration.views import SessionView
 from hubbub.engine.delivery.audience import Audience
 from hubbub.engine.hub import Hub, SessionState
 
 SLICE = 4000
 _BLOCKS_IN_A_TURN = 8
 MOST_ROWS = 200
-"""In one page."""
+"""Maximum number of rows per page."""
 
 MOST_FOUND = 2000
-"""Sessions that a search finds at most."""
+"""Maximum number of sessions that a search returns."""
 _SHORTEST_ID = 4
-"""Shorter texts are not searched in ids: all ids share their first character."""
+"""Shorter search texts are not compared with ids, which share their first characters."""
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -39,7 +40,7 @@ SessionSort = Literal["id", "-opened"]
 
 
 class Ranked(NamedTuple):
-    """A name, in the order of a figure: the largest first, of equal figures the last name first."""
+    """Orders names by a figure, descending; of equal figures the last name comes first."""
 
     figure: int
     name: str
@@ -53,7 +54,7 @@ _BEFORE_ALL = Ranked(2**63, "")
 
 
 def ranked(cursor: str) -> Ranked:
-    """Reads a cursor. Every text is a valid one."""
+    """Parses a cursor; any text is valid."""
     if not cursor:
         return _BEFORE_ALL
     figure, _, name = cursor.partition(" ")
@@ -62,8 +63,20 @@ def ranked(cursor: str) -> Ranked:
     return Ranked(int(figure), name)
 
 
-class ListChannels(msgspec.Struct, frozen=True, tag="list-channels"):
-    """Channels with sessions, those behind the cursor `after`."""
+class ListedChannels(msgspec.Struct, frozen=True):
+    """Each row begins with the number of sessions."""
+
+    rows: list[tuple[int, str]]
+    total: int
+
+
+class ListedSessions(msgspec.Struct, frozen=True):
+    rows: list[SessionView]
+    total: int
+
+
+class ListChannels(NodeRequest[ListedChannels], frozen=True, tag="list-channels"):
+    """Requests channels with sessions, after the cursor `after`."""
 
     hub: str
     limit: int
@@ -73,8 +86,8 @@ class ListChannels(msgspec.Struct, frozen=True, tag="list-channels"):
     sort: ChannelSort = "name"
 
 
-class ListSessions(msgspec.Struct, frozen=True, tag="list-sessions"):
-    """`q`: the user's id holds it, or the session's id begins with it."""
+class ListSessions(NodeRequest[ListedSessions], frozen=True, tag="list-sessions"):
+    """`q`: part of the user's id, or the beginning of the session's id."""
 
     hub: str
     limit: int
@@ -86,12 +99,12 @@ class ListSessions(msgspec.Struct, frozen=True, tag="list-sessions"):
 
 
 async def pause() -> None:
-    """Gives other tasks a turn of the loop."""
+    """Lets other tasks of the event loop run."""
     await asyncio.sleep(0)
 
 
 async def _blocks(names: SortedNames, prefix: str = "") -> AsyncIterator[str]:
-    """The names in lines, block by block, from the first with the prefix to behind the last."""
+    """The names as text, block by block, from the first with the prefix to the end of the last."""
     start, turn = prefix, 0
     while (block := names.lines(start)) is not None:
         lines, start = block
@@ -106,7 +119,7 @@ async def _blocks(names: SortedNames, prefix: str = "") -> AsyncIterator[str]:
 async def page_of_names(
     names: SortedNames, after: str, prefix: str, q: str, limit: int
 ) -> tuple[list[str], int]:
-    """The names behind `after`, and how many there are in all."""
+    """The names after `after`, and the number of all names."""
     if not q:
         return names.behind(after, prefix, limit), names.count(prefix)
     page: list[str] = []
@@ -122,10 +135,10 @@ async def page_of_names(
 async def busiest(
     hub: Hub, limit: int, after: Ranked = _BEFORE_ALL, q: str = "", prefix: str = ""
 ) -> tuple[list[Ranked], int]:
-    """Channels by the number of their sessions; and how many match.
+    """Channels ordered by their number of sessions, and how many match.
 
-    How many channels have which number is kept (`Hub.channel_sizes`), and tells with which number
-    the page ends. Names are compared only where it ends among equal ones."""
+    `Hub.channel_sizes` counts the channels of each size, so the size at which the page ends is
+    known; only names of that size are compared."""
     sizes, total, some = hub.channel_sizes, len(hub.feeds), bool(q or prefix)
     feeds: Sequence[Audience] = ()
     if some:
@@ -163,14 +176,14 @@ _OPENED = attrgetter("opened_at")
 
 
 def _named(hub: Hub, figure: int, before: str | None, limit: int) -> Iterator[str]:
-    """Channels with so many sessions, of which there are many, the last name first."""
+    """Channels with the given number of sessions, of which there are many; the last name first."""
     names = hub.channel_names.backwards(before)
     return islice((name for name in names if hub.feeds[name].subscribers == figure), limit)
 
 
 async def newest(sessions: Sequence[SessionState], limit: int, after: Ranked) -> list[Ranked]:
-    """Sessions by the millisecond at which they were opened. They come in the order in which they
-    were opened, but for those that were restored."""
+    """Sessions by the millisecond at which they were opened. They are stored in that order, except
+    for restored ones."""
     found: list[tuple[int, str]] = []
     latest = (after.figure + 1) / 1000
     size = SLICE // 4
@@ -186,7 +199,7 @@ async def newest(sessions: Sequence[SessionState], limit: int, after: Ranked) ->
 
 
 async def channel_page(hub: Hub, question: ListChannels) -> tuple[list[Ranked], int]:
-    """The channels with the number of their sessions on this node, and how many match."""
+    """Channels with their number of sessions on this node, and how many match."""
     if question.sort == "name":
         names, total = await page_of_names(
             hub.channel_names, question.after, question.prefix, question.q, question.limit
@@ -199,7 +212,7 @@ async def channel_page(hub: Hub, question: ListChannels) -> tuple[list[Ranked], 
 
 
 async def session_page(hub: Hub, question: ListSessions) -> tuple[list[SessionState], int]:
-    """The sessions of this node in the order that is wanted, and how many match."""
+    """The sessions of this node in the requested order, and how many match."""
     some = await _some(hub, question)
     after, limit, by_age = question.after, question.limit, question.sort == "-opened"
     if some is None:
@@ -216,7 +229,7 @@ async def session_page(hub: Hub, question: ListSessions) -> tuple[list[SessionSt
 
 
 async def _first(sessions: Sequence[SessionState], after: str, limit: int) -> list[str]:
-    """The smallest ids behind `after`."""
+    """The smallest ids after `after`."""
     page: list[str] = []
     for at in range(0, len(sessions), SLICE):
         most = page[-1] if len(page) == limit else None
@@ -231,7 +244,7 @@ async def _first(sessions: Sequence[SessionState], after: str, limit: int) -> li
 
 
 async def _some(hub: Hub, question: ListSessions) -> list[SessionState] | None:
-    """The sessions that match; None: all do."""
+    """The matching sessions; None if all match."""
     user, channel, q = question.user_id, question.channel, question.q
     found: list[SessionState] | None = None
     if user is not None:
@@ -253,7 +266,7 @@ async def _some(hub: Hub, question: ListSessions) -> list[SessionState] | None:
 
 
 async def _searched(hub: Hub, q: str) -> list[SessionState]:
-    """At most `MOST_FOUND`."""
+    """At most `MOST_FOUND` matching sessions."""
     found: dict[str, SessionState] = {}
     if len(q) >= _SHORTEST_ID:
         for session_id in hub.session_ids.behind("", q, MOST_FOUND):
@@ -267,7 +280,7 @@ async def _searched(hub: Hub, q: str) -> list[SessionState]:
 
 
 async def some_sessions(hub: Hub, channels: set[str], limit: int) -> dict[str, list[str]]:
-    """The ids of at most `limit` sessions of each channel."""
+    """The ids of at most `limit` sessions per channel."""
     found: dict[str, list[str]] = {}
     looked_at = 0
     for session in list(hub.sessions.values()) if limit and channels else []:
@@ -284,7 +297,7 @@ async def some_sessions(hub: Hub, channels: set[str], limit: int) -> dict[str, l
 
 
 async def sifted(items: Sequence[S], sift: Callable[[Sequence[S]], list[T]]) -> list[T]:
-    """The items that `sift` keeps; `sift` gets a slice of them in each turn of the loop."""
+    """The items kept by `sift`, which processes one slice per turn of the loop."""
     found: list[T] = []
     for at in range(0, len(items), SLICE):
         found += sift(items[at : at + SLICE])
@@ -295,6 +308,6 @@ async def sifted(items: Sequence[S], sift: Callable[[Sequence[S]], list[T]]) -> 
 def cut(
     items: Sequence[T], limit: int, cursor_of: Callable[[T], str]
 ) -> tuple[list[T], str | None]:
-    """The first `limit` of the items, and the cursor of the next page if there are more of them."""
+    """The first `limit` items, and the cursor of the next page if there are more."""
     page = list(items[:limit])
     return page, cursor_of(page[-1]) if len(items) > limit else None

@@ -1,13 +1,9 @@
-"""Sessions, channels and counters of all nodes as they are now, and publishing."""
+"""Current sessions, channels and counters of all nodes; publishing by administrators."""
 
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, bisect_right
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import islice
-from typing import TypeVar, cast
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,19 +12,15 @@ from hubbub.domain.names import check_name
 from hubbub.domain.notices import Member, PublishResult
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
-from hubbub.domain.rules import ChannelSettings, HubConfiguration
 from hubbub.domain.setting_checks import problems_of
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.dry_run import RulesEffect, TryRules, added
 from hubbub.engine.administration.lists import (
-    ListChannels,
     ListSessions,
     Ranked,
     cut,
-    ranked,
-    sifted,
 )
 from hubbub.engine.administration.series import Series, Span
 from hubbub.engine.administration.settings import refuse
@@ -38,10 +30,8 @@ from hubbub.engine.administration.survey import (
     FindSeries,
     FindSession,
     HubSizes,
-    ListedChannels,
-    ListedSessions,
-    Load,
     MeasureHubs,
+    ReadLoad,
     Survey,
     total,
 )
@@ -54,19 +44,16 @@ from hubbub.engine.administration.views import (
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
 
-_REMEMBERED_HUBS = 100
-
-L = TypeVar("L", ListChannels, ListSessions)
+_ITEMS_IN_A_TURN = 200
 
 
 class LiveAdministration:
-    """Sessions and figures are those of all nodes."""
+    """Sessions and counters cover all nodes."""
 
     def __init__(self, node: Node, audit: AuditLog, survey: Survey) -> None:
         self._node = node
         self._audit = audit
         self._survey = survey
-        self._sorted: dict[str, tuple[Mapping[str, ChannelSettings], list[str]]] = {}
 
     # -- publishing -----------------------------------------------------------------------------
 
@@ -77,13 +64,18 @@ class LiveAdministration:
         items: Sequence[PublishItem | HubbubError],
         technology: str,
     ) -> list[PublishResult]:
-        """Publish what can be; a result for each, in order. Raises `BadRequest`, `HubNotFound`."""
+        """Publishes the items and returns one result per item, in order. Raises `BadRequest`,
+        `HubNotFound`."""
         if not items:
             raise BadRequest("'publishes' is empty; give at least one message")
         known = self._node.hub(hub)
-        return await asyncio.gather(
-            *(self._publish_one(known, identity, item, technology) for item in items)
-        )
+        publishing: list[asyncio.Task[PublishResult]] = []
+        for item in items:
+            if len(publishing) % _ITEMS_IN_A_TURN == _ITEMS_IN_A_TURN - 1:
+                await asyncio.sleep(0)
+            work = self._publish_one(known, identity, item, technology)
+            publishing.append(asyncio.create_task(work))
+        return await asyncio.gather(*publishing)
 
     async def _publish_one(
         self, hub: Hub, identity: Identity, item: PublishItem | HubbubError, technology: str
@@ -102,12 +94,12 @@ class LiveAdministration:
     # -- lists ----------------------------------------------------------------------------------
 
     async def sessions(self, question: ListSessions) -> tuple[list[SessionView], str | None, int]:
-        """A page in the order that is wanted, the cursor of the next page, and how many there are
-        in all. Raises `HubNotFound`, `BadRequest`."""
+        """A page in the requested order, the cursor of the next page, and the number of all
+        sessions. Raises `HubNotFound`, `BadRequest`."""
         self._node.directory.get(question.hub)
         if question.channel is not None:
             check_name(question.channel, "channel")
-        answers, _ = await self._survey.ask(_one_more(question), ListedSessions)
+        answers, _ = await self._survey.ask(_one_more(question))
         found = [session for answer in answers for session in answer.rows]
         rows_total = sum(answer.total for answer in answers)
         if question.sort == "id":
@@ -116,64 +108,9 @@ class LiveAdministration:
         found.sort(key=_opened, reverse=True)
         return *cut(found, question.limit, lambda each: _opened(each).cursor), rows_total
 
-    async def channels(
-        self, question: ListChannels, live: bool
-    ) -> tuple[list[Ranked], str | None, int]:
-        """The same, of channels with the number of their sessions; without `live` also those that
-        have settings only."""
-        configuration = self._node.directory.get(question.hub)
-        answers, _ = await self._survey.ask(_one_more(question), ListedChannels)
-        sessions: Counter[str] = Counter()
-        for answer in answers:
-            sessions.update({name: count for count, name in answer.rows})
-        rows_total = sum(answer.total for answer in answers)
-        if not live:
-            named, more = await self._without_sessions(configuration, question)
-            rows_total += more
-            sessions.update(dict.fromkeys(named, 0))
-        rows = [Ranked(count, name) for name, count in sessions.items()]
-        if question.sort == "name":
-            rows.sort(key=lambda each: each.name)
-            return *cut(rows, question.limit, lambda each: each.name), rows_total
-        after = ranked(question.after)
-        rows = sorted((each for each in rows if each < after), reverse=True)
-        return *cut(rows, question.limit, lambda each: each.cursor), rows_total
-
-    async def _without_sessions(
-        self, configuration: HubConfiguration, question: ListChannels
-    ) -> tuple[list[str], int]:
-        """Channels with settings of their own: those that may be in the page, and how many match
-        that have no sessions here."""
-        names, q, prefix = self._in_order(configuration), question.q, question.prefix
-        if q or prefix:
-            names = await sifted(
-                names, lambda part: [name for name in part if q in name and name.startswith(prefix)]
-            )
-        here = self._node.hubs.get(question.hub)
-        feeds = here.feeds if here is not None else {}
-        silent = len(names) - sum(map(feeds.__contains__, names))
-        wanted = question.limit + 1
-        if question.sort == "name":
-            start = bisect_right(names, question.after)
-            return names[start : start + wanted], silent
-        figure, name = ranked(question.after)
-        end = len(names) if figure else bisect_left(names, name)
-        backwards = (names[at] for at in range(end - 1, -1, -1) if names[at] not in feeds)
-        return list(islice(backwards, wanted)), silent
-
-    def _in_order(self, configuration: HubConfiguration) -> list[str]:
-        """The channels with settings of their own; sorted again only where they changed."""
-        known = self._sorted.get(configuration.hub)
-        if known is None or known[0] is not configuration.channels:
-            if len(self._sorted) >= _REMEMBERED_HUBS:
-                self._sorted.clear()
-            known = configuration.channels, sorted(configuration.channels)
-            self._sorted[configuration.hub] = known
-        return known[1]
-
     async def hub_sizes(self, hubs: list[str] | None) -> HubSizes:
-        """Sessions and channels of these hubs, or of all, over all nodes."""
-        answers, _ = await self._survey.ask(MeasureHubs(hubs), HubSizes)
+        """Numbers of sessions and channels of these hubs, or of all, over all nodes."""
+        answers, _ = await self._survey.ask(MeasureHubs(hubs))
         sizes: HubSizes = {}
         for answer in answers:
             for name, (sessions, channels) in answer.items():
@@ -187,70 +124,70 @@ class LiveAdministration:
         """Raises `NotFound`."""
         self._node.directory.get(hub)
         question = FindSession(hub, session_id)
-        answers, _ = await self._survey.ask(question, list[SessionView])
+        answers, _ = await self._survey.ask(question)
         for found in answers:
             if found:
-                return cast(SessionView, found[0])
+                return found[0]
         raise _no_session(hub, session_id)
 
     async def disconnect(self, actor: Actor, hub: str, session_id: str) -> None:
-        """End a session for good: its restore key dies with it. Raises `NotFound`."""
+        """Ends a session; it cannot be restored. Raises `NotFound`."""
         self._node.directory.get(hub)
-        answers, _ = await self._survey.ask(EndSession(hub, session_id), list[SessionView])
-        ended = [session for answer in answers for session in answer]
-        if not ended:
-            raise _no_session(hub, session_id)
-        user = ended[0].user_id
+        user = (await self.session(hub, session_id)).user_id
         await self._audit.note(
             actor, "session.disconnect", hub, session_id, before={"userID": user}
         )
+        answers, _ = await self._survey.ask(EndSession(hub, session_id))
+        if not any(answers):
+            raise _no_session(hub, session_id)
 
     # -- channels -------------------------------------------------------------------------------
 
     async def presence(self, identity: Identity, hub: str, channel: str) -> tuple[Member, ...]:
-        """The members of a channel. Raises `NotFound` where the rules keep no presence."""
+        """The members of a channel. Raises `NotFound` if the rules disable presence."""
         return await self._node.queries.members(self._node.hub(hub), identity, channel)
 
     # -- rules ----------------------------------------------------------------------------------
 
     async def try_rules(self, question: TryRules) -> RulesEffect:
-        """What the rules would do if they were stored. Raises `HubNotFound`, `BadRequest`."""
+        """The effect that the rules would have. Raises `HubNotFound`, `BadRequest`."""
         self._node.directory.get(question.hub)
         check_name(question.name, "rules")
         refuse(problems_of(question.rules))
-        answers, _ = await self._survey.ask(question, RulesEffect)
+        answers, _ = await self._survey.ask(question)
         return added(answers)
 
     # -- series ---------------------------------------------------------------------------------
 
     async def series(self, hub: str, span: Span) -> tuple[list[Series], list[str]]:
-        """Of each node that answers; and who did not. Raises `HubNotFound`."""
+        """The series of each node that responds, and the names of the others. Raises
+        `HubNotFound`."""
         if hub != ANY_HUB:
             self._node.directory.get(hub)
-        return await self._survey.ask(FindSeries(hub, span), Series)
+        return await self._survey.ask(FindSeries(hub, span))
 
     # -- the whole ------------------------------------------------------------------------------
 
     async def topology(self, hub: str | None, channels: int, sessions: int = 0) -> Topology:
-        """`channels`: how many of each hub to name at most, the busiest first, and of each of them
-        so many `sessions`."""
-        return Topology(*await self._survey.ask(Load(hub, channels, sessions), NodeLoad))
+        """`channels`: the maximum number of channels listed per hub, the busiest first, each with
+        at most `sessions` sessions."""
+        return Topology(*await self._survey.ask(ReadLoad(hub, channels, sessions)))
 
     async def hub_topology(self, hub: str, channels: int, sessions: int = 0) -> Topology:
-        """The same as a hub may see it: nothing of other hubs, nor of machines. Raises
+        """The topology as a hub may see it, without other hubs and machines. Raises
         `HubNotFound`."""
         self._node.directory.get(hub)
         return of_hub(await self.topology(hub, channels, sessions))
 
     async def counters(self, hub: str) -> Counters:
-        """The counters of a hub since the nodes started. Raises `HubNotFound`."""
+        """A hub's counters since the nodes started. Raises `HubNotFound`."""
         self._node.directory.get(hub)
-        answers, silent = await self._survey.ask(Count(hub), dict[str, Counters])
+        answers, silent = await self._survey.ask(Count(hub))
         return total([answer[hub] for answer in answers], silent)
 
     async def all_counters(self) -> tuple[Counters, dict[str, Counters]]:
-        """The sum of all hubs, and each."""
-        answers, silent = await self._survey.ask(Count(), dict[str, Counters])
+        """The counters of each hub, and their sum."""
+        answers, silent = await self._survey.ask(Count())
         hubs: dict[str, list[Counters]] = {}
         for answer in answers:
             for hub, counters in answer.items():
@@ -260,7 +197,7 @@ class LiveAdministration:
 
 
 def of_hub(topology: Topology) -> Topology:
-    """What a single hub may see of it."""
+    """The part of the topology that a single hub may see."""
     nodes = [
         NodeLoad(
             node=each.node,
@@ -275,8 +212,8 @@ def of_hub(topology: Topology) -> Topology:
     return Topology(nodes, topology.silent)
 
 
-def _one_more(question: L) -> L:
-    """Of each node, so that it shows whether there is a next page."""
+def _one_more(question: ListSessions) -> ListSessions:
+    """Asks each node for limit + 1 rows, which shows whether there is a next page."""
     return msgspec.structs.replace(question, limit=question.limit + 1)
 
 

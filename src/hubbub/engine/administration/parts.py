@@ -1,4 +1,4 @@
-"""The named parts of a hub whose changes take more than a check of the value."""
+"""Named parts of a hub whose changes need more than a validation of their value."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ E = TypeVar("E", bound=AuthProvider | RpcRoute)
 
 
 class Namespaces(NamedSettings[str]):
-    """Which rules hold for all channels that begin with a name and ':'."""
+    """Assigns rules to all channels whose names begin with a namespace and ':'."""
 
     async def _check(self, hub: str, name: str, value: str) -> None:
         if ":" in name:
             raise BadRequest("a namespace is the text before the first ':' and holds none itself")
 
     def _prepare(self, actor: Actor, hub: str, value: str, before: str | None) -> str:
-        """Raises `Conflict` where the hub has no such rules."""
+        """Raises `Conflict` if the hub has no rules with this name."""
         need_rules(self._directory.get(hub), value)
         return value
 
 
-class Channels(NamedSettings[ChannelSettings]):
+class ChannelOverrides(NamedSettings[ChannelSettings]):
     """Settings of single channels: rules of their own, and metadata."""
 
     async def get(self, hub: str, name: str) -> Versioned[ChannelSettings]:
-        """Version 0: nothing is set."""
+        """Version 0 if the channel has no settings."""
         check_name(name, "channel")
         return await self.find(hub, name) or Versioned(name, ChannelSettings(), 0)
 
@@ -54,7 +54,7 @@ class Channels(NamedSettings[ChannelSettings]):
         rules: str | None,
         condition: Condition = ANY_VERSION,
     ) -> Versioned[ChannelSettings]:
-        """The metadata stays as it is. Raises `Conflict` where the hub has no such rules."""
+        """Keeps the metadata. Raises `Conflict` if the hub has no rules with this name."""
         check_name(name, "channel")
 
         def change(before: ChannelSettings | None) -> ChannelSettings:
@@ -71,7 +71,7 @@ class Channels(NamedSettings[ChannelSettings]):
         metadata: dict[str, object],
         condition: Condition = ANY_VERSION,
     ) -> Versioned[ChannelSettings]:
-        """Replaces all of it; the rules stay as they are."""
+        """Replaces the metadata; keeps the rules."""
         check_name(name, "channel")
         refuse(problems_of(ChannelSettings(metadata=metadata)))
 
@@ -82,16 +82,16 @@ class Channels(NamedSettings[ChannelSettings]):
 
 
 class Endpoints(NamedSettings[E]):
-    """Where the hub asks others: auth providers, services. The values of headers are secret: they
-    go in, never out, and are sent only to the URL that they were given for."""
+    """Servers that the hub calls: auth providers and services. The values of headers are secret:
+    they can be set but not read, and are sent only to the URL for which they were set."""
 
     def __init__(self, editor: SettingsEditor, section: Section, of: type[E], node: Node) -> None:
         super().__init__(editor, section, of)
         self._node = node
 
     async def _check(self, hub: str, name: str, value: E) -> None:
-        """Raises `NotPermitted` for an address and `SubjectNotPermitted` for a subject that is not
-        the hub's."""
+        """Raises `NotPermitted` for a forbidden address and `SubjectNotPermitted` for a subject
+        outside of the hub's prefix."""
         await super()._check(hub, name, value)
         configuration = self._directory.get(hub)
         if value.url.startswith(NATS_SCHEME):
@@ -101,7 +101,7 @@ class Endpoints(NamedSettings[E]):
             await self._node.outgoing.check_address(hub, value.url, reach, "URL")
 
     def _prepare(self, actor: Actor, hub: str, value: E, before: E | None) -> E:
-        """Headers that are `(hidden)` keep the value that they had. Raises `SecretNeeded` where it
-        was given for another URL, `NotPermitted` for addresses that are up to operators."""
+        """Headers given as `(hidden)` keep their values. Raises `SecretNeeded` if they were set for
+        another URL, and `NotPermitted` for addresses that only operators may permit."""
         check_reach(actor, value, before)
         return msgspec.structs.replace(value, headers=kept_headers(value, before))

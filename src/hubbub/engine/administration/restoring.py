@@ -1,21 +1,20 @@
-"""Restoring one hub from a backup while the server runs.
+"""Restores one hub from a backup while the server runs.
 
-Rows are loaded beside those of the hub, in slices, while everyone goes on. Then the hub is
-suspended on all nodes, the store replaces its rows in one transaction, and the hub goes on from
-there. Until that transaction nothing of the hub changes; a crash leaves what was before it, or what
-is after it.
-"""
+Rows are staged beside those of the hub, in slices, while all hubs stay in service. Then the hub is
+suspended on all nodes, the store replaces its rows in one transaction, and the hub resumes. Until
+that transaction the hub is unchanged; after a crash it is either as before or fully restored."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-import secrets
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import msgspec
 
+from hubbub.domain.asking import NodeRequest
 from hubbub.domain.errors import Conflict, HubbubError, Internal, NotFound, Unavailable
 from hubbub.domain.names import check_name
 from hubbub.engine.administration.actors import Actor
@@ -27,6 +26,8 @@ from hubbub.engine.administration.views import (
     RestoreState,
     RestoreView,
 )
+from hubbub.engine.rooms import NodeHandler
+from hubbub.ports import randomness
 from hubbub.ports.archives import Archives, HubArchive
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
@@ -37,23 +38,24 @@ logger = logging.getLogger(__name__)
 _MOST_REMEMBERED = 50
 _AGAIN_SECONDS = 1.0
 _PATIENCE_SECONDS = 30.0
-"""After so long a node that has suspended a hub takes the node that restores it for dead."""
+"""After this time without a sign of life, a node that has suspended a hub considers the restoring
+node dead."""
 
 
 class Suspending(Protocol):
-    """The hubs of this node; `server.suspension.HubSuspension`."""
+    """Suspends hubs on this node; implemented by `server.suspension.HubSuspension`."""
 
     async def suspend(self, hub: str) -> int:
-        """Have nothing of the hub in memory or under way; answers how many sessions were told to
-        connect again. Raises `Unavailable`."""
+        """Unloads the hub; returns the number of sessions that were told to reconnect. Raises
+        `Unavailable`."""
 
     async def resume(self, hub: str) -> None:
-        """The hub goes on as the store has it now."""
+        """Resumes the hub with the store's current data."""
 
 
 class _Suspension(msgspec.Struct, eq=False):
-    """Of a hub on this node, for the restore `restore`; `patience` ends it. `settled` is set when
-    nothing of the hub is under way, or when that took too long."""
+    """The suspension of a hub on this node for the restore `restore`; `patience` ends it. `settled`
+    is set when no work of the hub is in progress, or after a timeout."""
 
     restore: str
     patience: asyncio.TimerHandle
@@ -61,7 +63,7 @@ class _Suspension(msgspec.Struct, eq=False):
 
 
 class Restores:
-    """Of one node: one at a time, and what became of the last ones."""
+    """Runs one restore at a time on a node, and keeps the results of the last ones."""
 
     def __init__(
         self,
@@ -81,17 +83,22 @@ class Restores:
         self._views: dict[str, RestoreView] = {}
         self._running: str | None = None
         self._suspended: dict[str, _Suspension] = {}
-        """By hub."""
+        """Suspensions by hub."""
         self.patience_seconds = _PATIENCE_SECONDS
         self._tasks = TaskSet()
-        survey.restores = self
+        self.node_requests: Mapping[type[NodeRequest[Any]], NodeHandler] = {
+            SuspendHub: self._suspend_for,
+            ResumeHub: self._resume_for,
+            FindRestores: self._remembered,
+        }
+        """See `Room.node_requests`."""
 
     # -- asking for one -------------------------------------------------------------------------
 
     def begin(
         self, actor: Actor, hub: str, archive: str, source: str | None, dry_run: bool
     ) -> RestoreView:
-        """Begin to restore a hub, which may not exist yet, from the hub `source` of an archive on
+        """Starts to restore a hub, which need not exist, from the hub `source` of an archive on
         this node's disk. Raises `InvalidName`, and `Conflict` while another restore is running."""
         check_name(hub, "hub")
         source = check_name(hub if source is None else source, "hub")
@@ -101,7 +108,7 @@ class Restores:
         if len(self._views) >= _MOST_REMEMBERED:
             del self._views[next(iter(self._views))]
         view = RestoreView(
-            id=secrets.token_hex(8),
+            id=randomness.token_hex(8),
             hub=hub,
             source=source,
             archive=archive,
@@ -116,24 +123,34 @@ class Restores:
         return view
 
     async def find(self, restore: str) -> RestoreView:
-        """Of any node. Raises `NotFound`."""
+        """Returns a restore on any node. Raises `NotFound`."""
         for view in await self.all():
             if view.id == restore:
                 return view
         raise NotFound(f"no node remembers a restore {restore[:32]!r}")
 
     async def all(self) -> list[RestoreView]:
-        """Those that the nodes remember, the newest first."""
+        """The restores that the nodes still remember, the newest first."""
         if self._survey.alone:
-            answers = [self.views()]
+            answers = [self._all_views()]
         else:
-            answers, _ = await self._survey.ask(FindRestores(), list[RestoreView])
+            answers, _ = await self._survey.ask(FindRestores())
         found = [view for views in answers for view in views]
         return sorted(found, key=lambda view: view.begun_at, reverse=True)
 
     # -- what other nodes ask -------------------------------------------------------------------
 
-    def views(self) -> list[RestoreView]:
+    async def _suspend_for(self, _: str, request: SuspendHub) -> int:
+        """Returns the number of sessions that were told to reconnect."""
+        return await self.suspend(request.hub, request.restore)
+
+    async def _resume_for(self, _: str, request: ResumeHub) -> None:
+        await self.resume(request.hub, request.restore, request.switched)
+
+    async def _remembered(self, _: str, __: FindRestores) -> list[RestoreView]:
+        return self._all_views()
+
+    def _all_views(self) -> list[RestoreView]:
         return list(self._views.values())
 
     async def suspend(self, hub: str, restore: str) -> int:
@@ -149,8 +166,8 @@ class Restores:
             known.settled.set()
 
     async def resume(self, hub: str, restore: str, switched: bool) -> None:
-        """A node that has not suspended a hub that was replaced, because it is new, forgets what it
-        has read of it. What is suspended for another restore stays so."""
+        """A node that did not suspend a replaced hub, because it is new, drops what it has read of
+        the hub. A hub suspended for another restore stays suspended."""
         known = self._suspended.get(hub)
         if known is not None and known.restore == restore:
             # Who restores waits less for an answer than the hub may take to come to rest.
@@ -167,11 +184,11 @@ class Restores:
         try:
             await self._suspending.resume(hub)
         except HubbubError as error:
-            logger.warning("hub %r cannot go on yet: %s", hub, error.message)
+            logger.warning("hub %r cannot be resumed yet: %s", hub, error)
             self._tasks.start(self._resume_at_last(hub))
 
     async def _resume_at_last(self, hub: str) -> None:
-        """The store is away for a while."""
+        """Retries while the store is unavailable."""
         while True:
             await asyncio.sleep(_AGAIN_SECONDS)
             if hub in self._suspended:
@@ -186,9 +203,9 @@ class Restores:
         self._tasks.start(self._resume_alone(hub, restore))
 
     async def _resume_alone(self, hub: str, restore: str) -> None:
-        """The node that restores the hub is silent. What it may still say to the store has either
-        taken effect, or is refused from now on."""
-        logger.warning("hub %r goes on: nothing is heard of its restore", hub)
+        """Resumes the hub after the restoring node fell silent. Writes of that node either have
+        taken effect or will be refused."""
+        logger.warning("hub %r is resumed: the restoring node does not respond", hub)
         while True:
             try:
                 await self._store.give_up_restore(restore)
@@ -275,15 +292,15 @@ class Restores:
             switched = False
             try:
                 await self._suspend_everywhere(restore)
-                await self._store.switch_hub(restore, view.hub, note)
+                await self._store.audited(note).switch_hub(restore, view.hub)
                 switched = True
             finally:
-                await self._survey.ask(ResumeHub(view.hub, restore, switched), Any)
+                await self._survey.ask(ResumeHub(view.hub, restore, switched))
 
     async def _suspend_everywhere(self, restore: str) -> None:
-        """Raises `Unavailable` where a node does not answer."""
+        """Raises `Unavailable` if a node does not respond."""
         hub = self._views[restore].hub
-        told, silent = await self._survey.ask(SuspendHub(hub, restore), int)
+        told, silent = await self._survey.ask(SuspendHub(hub, restore))
         if silent:
             raise Unavailable(
                 f"hub {hub!r} is as it was: {', '.join(silent)} did not suspend it in time"
@@ -291,9 +308,9 @@ class Restores:
         self._set(restore, sessions=sum(told))
 
     async def _discard_left(self) -> None:
-        """What restores have left that were killed, unless a node is silent, whose restore may
-        be among them."""
-        answers, silent = await self._survey.ask(FindRestores(), list[RestoreView])
+        """Deletes the staged rows of interrupted restores, unless a silent node may still be
+        restoring."""
+        answers, silent = await self._survey.ask(FindRestores())
         if silent:
             return
         running = {view.id for views in answers for view in views if view.ended_at is None}
@@ -304,20 +321,20 @@ class Restores:
     # -- life -----------------------------------------------------------------------------------
 
     async def clear(self) -> None:
-        """At start: remove what a restore that was killed has left on this node's disk, and, beside
-        everything else, in a store that no other node uses."""
+        """At the start: deletes what an interrupted restore left on this node's disk and, in a
+        store that no other node uses, its staged rows."""
         await self._archives.clear()
         if self._survey.alone:
             self._tasks.start(self._discard_left())
 
     async def stop(self) -> None:
-        """What is under way ends; the next start removes what it has left."""
+        """Cancels the restore in progress; the next start removes its remains."""
         await self._tasks.end()
 
     def _fail(self, restore: str, error: HubbubError) -> None:
         failure = RestoreFailure(error.code, error.message)
         view = self._set(restore, state="failed", ended_at=self._now(), error=failure)
-        logger.warning("hub %r was not restored: %s", view.hub, error.message)
+        logger.warning("hub %r was not restored: %s", view.hub, error)
 
     def _set(
         self, restore: str, *, state: RestoreState | None = None, **changes: Any

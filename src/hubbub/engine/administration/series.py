@@ -1,9 +1,8 @@
-"""Series of a node's figures: the last quarter of an hour by the second, the last day by ten
-seconds.
+"""Time series of a node's figures: the last quarter of an hour by the second, the last day in steps
+of ten seconds.
 
 They fill the charts of a dashboard when it opens. Only hubs with traffic have series of their own,
-and only so many: what is remembered has a bound.
-"""
+up to a maximum number."""
 
 from __future__ import annotations
 
@@ -25,9 +24,9 @@ COLUMNS = (
 )  # fmt: skip
 """`at` is in seconds since 1970; the last four are per second."""
 MOST_HUBS = 50
-"""With series of their own, on one node."""
+"""Maximum number of hubs with their own series on one node."""
 MOST_ROWS = 1500
-"""In one answer: more are joined."""
+"""Maximum number of rows per response; more are aggregated."""
 _SECONDS = 15 * 60
 _TENS = 24 * 360
 _LARGEST = 2**32 - 1
@@ -47,7 +46,7 @@ class Series(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class _Ring:
-    """Rows in a fixed amount of memory; it grows up to that."""
+    """A ring buffer of rows; it grows up to a fixed size."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -106,13 +105,13 @@ class _Track:
 
 
 def _joined(rows: Iterable[Row] | list[list[int]]) -> Row:
-    """One row for several: the first time, and means."""
+    """Aggregates several rows into one: the first time, and means."""
     columns = list(zip(*rows, strict=True))
     return (columns[0][0], *(round(sum(each) / len(each)) for each in columns[1:]))
 
 
 class SeriesRecorder:
-    """Takes down the figures of all hubs of a node, once a second."""
+    """Records the figures of all hubs of a node once a second."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -121,13 +120,14 @@ class SeriesRecorder:
         self._last = 0
         self._called_at: float | None = None
         self.usage: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
-        """Set by the wiring: CPU seconds of the process so far, and its bytes in memory."""
+        """Returns the CPU seconds of the process so far and its bytes in memory; set by the
+        wiring."""
         self.memory_bytes = 0
         self._cpu_seconds = 0.0
         self.cpu_percent = 0.0
-        """Of one core, between the last two calls."""
+        """Percent of one core, between the last two calls."""
         self.late_seconds = 0.0
-        """By how much the last call came too late: the loop was busy."""
+        """The delay of the last call, because the event loop was busy."""
 
     def record(self) -> None:
         called_at = self._node.clock.monotonic()
@@ -180,7 +180,7 @@ class SeriesRecorder:
         return track
 
     def _forget(self, counters: Mapping[str, HubCounters]) -> None:
-        """Hubs that are gone."""
+        """Drops the series of deleted hubs."""
         for hub in [hub for hub in self._before if hub not in counters]:
             del self._before[hub]
             self._tracks.pop(hub, None)
@@ -191,7 +191,7 @@ class SeriesRecorder:
 
     @property
     def hubs(self) -> list[str]:
-        """Those with series of their own."""
+        """The hubs with their own series."""
         return [hub for hub in self._tracks if hub != ANY_HUB]
 
     def latest(self, hub: str) -> list[int]:

@@ -1,4 +1,5 @@
-"""Changing one setting: conditions, checks, audit, and effect everywhere at once."""
+"""Changes a setting: checks conditions, validates, writes the audit entry, and takes effect on all
+nodes."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from hubbub.domain.errors import (
     Conflict,
     NotFound,
     NotPermitted,
+    QuotaExceeded,
     SecretNeeded,
     VersionMismatch,
 )
@@ -37,7 +39,9 @@ from hubbub.engine.directory import Directory
 from hubbub.ports.storage.settings import SettingsEntry, SettingsStore
 
 HIDDEN = "(hidden)"
-"""Stands for a secret in answers; sent back, it leaves the secret as it is."""
+"""Replaces a secret in responses; sent back, it keeps the secret unchanged."""
+MOST_ENTRIES = 10_000
+"""Maximum number of settings of one kind per hub."""
 _ATTEMPTS = 10
 
 S = TypeVar("S", bound=Setting | str)
@@ -56,8 +60,7 @@ class SettingsEditor:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, hub: str) -> asyncio.Lock:
-        """Changes of one hub go one after the other, so that what refers to something else finds
-        it there."""
+        """Serialises changes of one hub, so that references between its settings stay valid."""
         lock = self._locks.get(hub)
         if lock is None:
             lock = self._locks[hub] = asyncio.Lock()
@@ -66,8 +69,8 @@ class SettingsEditor:
 
 class NamedSettings(Generic[S]):
     """The settings of one kind, by hub and name, with their versions. A value and its version
-    always come from the store together; answers hide secrets. A kind with rules of its own
-    overrides `_check` and `_prepare`."""
+    always come from the store together; responses hide secrets. Kinds with additional rules
+    override `_check` and `_prepare`."""
 
     def __init__(self, editor: SettingsEditor, section: Section, of: type[S]) -> None:
         self._editor = editor
@@ -83,14 +86,14 @@ class NamedSettings(Generic[S]):
         return _visible(found)
 
     async def all(self, hub: str) -> list[Versioned[S]]:
-        """In the order of their names. Raises `HubNotFound`."""
+        """Ordered by name. Raises `HubNotFound`."""
         return [_visible(each) for each in await self._read(hub)]
 
     async def put(
         self, actor: Actor, hub: str, name: str, value: S, condition: Condition = ANY_VERSION
     ) -> Versioned[S]:
-        """Create or replace a setting of an existing hub. Raises `BadRequest`, `HubNotFound`,
-        `VersionMismatch`, and what `_check` and `_prepare` of the kind raise."""
+        """Creates or replaces a setting of an existing hub. Raises `BadRequest`, `HubNotFound`,
+        `VersionMismatch`, and the errors of the kind's `_check` and `_prepare`."""
         check_name(name, self._section.words)
         await self._check(hub, name, value)
 
@@ -102,8 +105,8 @@ class NamedSettings(Generic[S]):
     async def delete(
         self, actor: Actor, hub: str, name: str, condition: Condition = ANY_VERSION
     ) -> None:
-        """Raises `NotFound`, `VersionMismatch`, and `Conflict`, which names the settings that
-        refer to it."""
+        """Raises `NotFound`, `VersionMismatch`, and `Conflict`, which names the settings that refer
+        to this one."""
 
         async def delete() -> None:
             known = await self.find(hub, name)
@@ -122,19 +125,19 @@ class NamedSettings(Generic[S]):
             await _repeated(delete, condition)
 
     async def _check(self, hub: str, name: str, value: S) -> None:
-        """Before the hub is locked. Raises `BadRequest`."""
+        """Validates the value before the hub is locked. Raises `BadRequest`."""
         refuse(problems_of(value))
 
     def _prepare(self, actor: Actor, hub: str, value: S, before: S | None) -> S:
-        """The value to store in place of `before`, while the hub is locked."""
+        """Returns the value to store in place of `before`; called while the hub is locked."""
         return value
 
     async def find(self, hub: str, name: str) -> Versioned[S] | None:
-        """With its secrets. Raises `HubNotFound`."""
+        """The setting with its secrets. Raises `HubNotFound`."""
         return (await self.named(hub, [name])).get(name)
 
     async def named(self, hub: str, names: Sequence[str]) -> dict[str, Versioned[S]]:
-        """Those of the names that are set, with their secrets. Raises `HubNotFound`."""
+        """The settings with these names that exist, with their secrets. Raises `HubNotFound`."""
         section = self._section.of(self._directory.get(hub))
         if not self._directory.is_stored(hub):
             known = [name for name in names if name in section]
@@ -148,9 +151,11 @@ class NamedSettings(Generic[S]):
         if not self._directory.is_stored(hub):
             section = self._section.of(configuration)
             return [Versioned(name, cast(S, section[name]), 0) for name in sorted(section)]
+        rows = await self._editor.store.read_settings(hub)
+        values = (await self._directory.decode(hub, rows)).values
         return [
-            self._versioned(entry)
-            for entry in await self._editor.store.read_settings(hub)
+            Versioned(entry.name, cast(S, values[entry.kind][entry.name]), entry.version)
+            for entry in rows
             if entry.kind == self._section.kind
         ]
 
@@ -165,8 +170,8 @@ class NamedSettings(Generic[S]):
         change: Callable[[S | None], S],
         condition: Condition,
     ) -> Versioned[S]:
-        """Replace a setting of an existing hub by what `change` makes of it. Writing what is there
-        already changes nothing. Raises `HubNotFound`, `VersionMismatch`, and what `change` does."""
+        """Replaces a setting of an existing hub by the result of `change`. Writing an equal value
+        changes nothing. Raises `HubNotFound`, `VersionMismatch`, and the errors of `change`."""
         async with self._editor.lock(hub):
             await self._directory.settle(hub)
             return await self.change_locked(actor, hub, name, change, condition)
@@ -179,13 +184,15 @@ class NamedSettings(Generic[S]):
         change: Callable[[S | None], S],
         condition: Condition,
     ) -> Versioned[S]:
-        """As `_change`, for a caller that holds the lock and may be creating the hub."""
+        """Like `_change`, for a caller that holds the lock and may be creating the hub."""
 
         async def put() -> Versioned[S]:
             known = await self.find(hub, name) if self._directory.is_stored(hub) else None
             version = 0 if known is None else known.version
             condition.check(version)
             before = None if known is None else known.value
+            if known is None:
+                self._check_count(hub)
             after = change(before)
             if known is not None and after == before:
                 return Versioned(name, after, version)
@@ -197,6 +204,18 @@ class NamedSettings(Generic[S]):
             return Versioned(name, after, saved, created=not version)
 
         return await _repeated(put, condition)
+
+    def _check_count(self, hub: str) -> None:
+        """Raises `QuotaExceeded`. Settings of channels count against the storage quota; others do
+        not, so that they can be used to repair a hub that exceeds its quota."""
+        section = self._section
+        if section.kind == "channel" or not self._directory.is_stored(hub):
+            return
+        if len(section.of(self._directory.get(hub))) >= MOST_ENTRIES:
+            raise QuotaExceeded(
+                f"hub {hub!r} has {MOST_ENTRIES} settings of the kind {section.words!r}, the most; "
+                "delete those that nobody uses"
+            )
 
     def _missing(self, hub: str, name: str) -> NotFound:
         return NotFound(f"hub {hub!r} has no {self._section.words} {name!r}")
@@ -214,7 +233,7 @@ class NamedSettings(Generic[S]):
 
 
 async def _repeated(change: Callable[[], Awaitable[V]], condition: Condition) -> V:
-    """Another node may be faster: without a condition of the caller, try again."""
+    """Retries after a concurrent change by another node, if the caller gave no condition."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return await change()
@@ -229,21 +248,21 @@ def _visible(found: Versioned[S]) -> Versioned[S]:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raises `BadRequest` with everything that is wrong."""
+    """Raises `BadRequest` that lists all problems."""
     found = [f"`{key}` {problem}" for key, problem in problems]
     if found:
         raise BadRequest("; ".join(found[:10]))
 
 
 def need_rules(configuration: HubConfiguration, name: str | None) -> None:
-    """Raises `Conflict` where the hub has no such rules to refer to."""
+    """Raises `Conflict` if the hub has no rules with this name."""
     if name is not None and name not in configuration.rules:
         raise Conflict(f"hub {configuration.hub!r} has no rules {name!r}; create them first")
 
 
 def kept_headers(value: E, before: E | None) -> dict[str, str]:
-    """The headers of an endpoint as they are stored: `(hidden)` stands for what was there. Raises
-    `SecretNeeded` where that was given for another URL, or never."""
+    """The headers of an endpoint to store: `(hidden)` is replaced by the previous value. Raises
+    `SecretNeeded` if that was set for another URL, or never."""
     headers = dict(value.headers)
     for header, text in headers.items():
         if text == HIDDEN:
@@ -258,7 +277,7 @@ def kept_headers(value: E, before: E | None) -> dict[str, str]:
 
 
 def check_reach(actor: Actor, value: R, before: R | None) -> None:
-    """Whether the caller may let the hub ask at such addresses. Raises `NotPermitted`."""
+    """Whether the caller may permit the hub to call these addresses. Raises `NotPermitted`."""
     allowed = value.addresses in (None, "public") or (
         before is not None and _address(before) == _address(value)
     )
@@ -274,7 +293,7 @@ def _address(value: AuthProvider | RpcRoute | TrustedIssuer) -> tuple[str | None
 
 
 def hide_secrets(value: V) -> V:
-    """A setting as others may see it."""
+    """A setting with its secrets replaced by `(hidden)`."""
     if isinstance(value, AuthProvider | RpcRoute | CallbackSettings):
         hidden = dict.fromkeys(value.headers, HIDDEN)
         return cast(V, msgspec.structs.replace(value, headers=hidden))

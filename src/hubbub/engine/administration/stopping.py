@@ -1,4 +1,4 @@
-"""The end of a server that an administrator asks for, by whichever door."""
+"""Stops a server at an administrator's request, through any gateway."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class ServerStop:
         self.node_name = node_name
 
     async def request(self, actor: Actor, technology: str) -> None:
-        """The server drains and ends once this turn of the loop is over, so that the caller still
-        gets an answer. Raises `NotPermitted`: the server serves all hubs, so the administrator of
-        one hub may not end it."""
+        """The server drains and exits after this turn of the event loop, so that the caller still
+        gets a response. Raises `NotPermitted` for the administrator of one hub, since the server
+        serves all hubs."""
         if not actor.is_operator:
             raise NotPermitted("only an administrator of all hubs may shut the server down")
         await self._audit.note(actor, "server.shutdown", ANY_HUB, self.node_name)

@@ -1,4 +1,4 @@
-"""Durable subscriptions of anybody, as services and administrators see them."""
+"""Administration of all users' durable subscriptions."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from collections.abc import Sequence
 
 from hubbub.domain.errors import NotFound, NotSubscribed, TopicNotFound
 from hubbub.domain.names import check_name
-from hubbub.domain.topics import Lag, SubscriptionInfo, SubscriptionKey
+from hubbub.domain.topics import FindLags, Lag, SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.lists import Ranked, cut, ranked
-from hubbub.engine.administration.survey import FindLags, Survey
+from hubbub.engine.administration.survey import Survey
 from hubbub.engine.node import Node
+from hubbub.engine.topics.service import Topics
 
 Position = tuple[str, str, str]
-"""Channel, owner and name, by which they are ordered."""
+"""Channel, owner and name: the sort key."""
 
 
 class SubscriptionAdministration:
     def __init__(self, node: Node, audit: AuditLog, survey: Survey) -> None:
         self._survey = survey
         self._node = node
+        self._topics = node.feature(Topics)
         self._audit = audit
 
     async def page(
@@ -32,10 +34,10 @@ class SubscriptionAdministration:
         owner: str | None = None,
         q: str = "",
     ) -> tuple[list[SubscriptionInfo], Position | None, int]:
-        """In order, those behind `after`; where the next page begins, if there is one; and how
-        many there are in all."""
+        """A page after `after`, the start of the next page if there is one, and the number of
+        all."""
         self._node.directory.get(hub)
-        topics = self._node.topics
+        topics = self._topics
         found, following = await topics.list_all(hub, limit, channel, owner, after, q)
         return found, following, await topics.count_all(hub, channel, owner, q)
 
@@ -49,10 +51,11 @@ class SubscriptionAdministration:
         q: str = "",
         webhooks: bool = False,
     ) -> tuple[list[SubscriptionKey], str | None, int]:
-        """Durable subscriptions or webhooks that are behind, the farthest first, in the order that
-        nodes last found; each node remembers the first 200 of a hub. Then as `page`."""
+        """Durable subscriptions or webhooks with a lag, the largest first, as of the nodes' last
+        measurement; each node remembers the first 200 of a hub. The result is like that of
+        `page`."""
         self._node.directory.get(hub)
-        answers, _ = await self._survey.ask(FindLags(hub, webhooks), list[Lag])
+        answers, _ = await self._survey.ask(FindLags(hub, webhooks))
         order = ranked(after)
         lags = {
             _ranked(lag): lag.key
@@ -67,28 +70,31 @@ class SubscriptionAdministration:
         return [lags[place] for place in page], following, len(lags)
 
     async def describe(self, keys: Sequence[SubscriptionKey]) -> list[SubscriptionInfo]:
-        """Those of them that are still there, in the same order."""
-        return await self._node.topics.describe_some(keys)
+        """The state of those subscriptions that still exist, in the given order."""
+        return await self._topics.describe_some(keys)
 
     async def get(self, key: SubscriptionKey) -> SubscriptionInfo:
         """Raises `NotFound`."""
         self._check(key)
         try:
-            return await self._node.topics.describe(key)
+            return await self._topics.describe(key)
         except NotSubscribed:
             raise _missing(key) from None
 
     async def remove(self, actor: Actor, key: SubscriptionKey) -> None:
-        """Remove a durable subscription of any owner; no messages are kept for it any more. Raises
+        """Deletes a durable subscription of any owner; messages are no longer kept for it. Raises
         `NotFound`."""
         self._check(key)
         try:
-            before = await self._node.topics.describe(key)
-            await self._node.topics.remove(key)
+            before = await self._topics.describe(key)
+            about = {"owner": key.owner, "name": key.name, "floor": before.floor, "lag": before.lag}
+            audit = self._audit.entry(
+                actor, "subscription.delete", key.hub, key.channel, before=about
+            )
+            await self._topics.remove(key, audit)
         except (NotSubscribed, TopicNotFound):
             raise _missing(key) from None
-        about = {"owner": key.owner, "name": key.name, "floor": before.floor, "lag": before.lag}
-        await self._audit.note(actor, "subscription.delete", key.hub, key.channel, before=about)
+        await self._audit.ensure(audit)
 
     def _check(self, key: SubscriptionKey) -> None:
         self._node.directory.get(key.hub)

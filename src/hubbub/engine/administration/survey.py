@@ -1,21 +1,22 @@
-"""Questions that concern all nodes: each answers for itself, and the answers are put together.
+"""Requests to all nodes: each responds for itself, and the responses are combined.
 
-A node that does not answer in time is named, never waited for.
-"""
+Nodes that do not respond in time are reported by name."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from hubbub.domain.errors import Denied, Malformed
-from hubbub.domain.topics import Lag
+from hubbub.domain.asking import NodeRequest
+from hubbub.domain.errors import Denied
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration.dry_run import RulesEffect, TryRules, effect_on
 from hubbub.engine.administration.lists import (
     ListChannels,
+    ListedChannels,
+    ListedSessions,
     ListSessions,
     busiest,
     channel_page,
@@ -39,6 +40,9 @@ from hubbub.engine.administration.views import (
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.node import Node
+from hubbub.engine.rooms import NodeHandler
+
+A = TypeVar("A")
 
 
 class NodeFacts(msgspec.Struct, frozen=True):
@@ -48,68 +52,46 @@ class NodeFacts(msgspec.Struct, frozen=True):
     version: str = ""
     partitions: int = 0
     channels: int = 0
-    """Those that it owns and has in memory."""
+    """Channels that the node owns and has in memory."""
     links: list[str] = []
-    """Other nodes that it hears."""
+    """Other nodes from which it receives heartbeats."""
 
 
-class FindSession(msgspec.Struct, frozen=True, tag="session"):
+class FindSession(NodeRequest[list[SessionView]], frozen=True, tag="session"):
     hub: str
     session_id: str
 
 
-class EndSession(msgspec.Struct, frozen=True, tag="end"):
+class EndSession(NodeRequest[list[SessionView]], frozen=True, tag="end"):
     hub: str
     session_id: str
 
 
-class Load(msgspec.Struct, frozen=True, tag="load"):
-    """`sessions`: how many to name of each channel that is named."""
+class ReadLoad(NodeRequest[NodeLoad], frozen=True, tag="load"):
+    """`sessions`: the maximum number of sessions listed per listed channel."""
 
     hub: str | None
     channels: int
     sessions: int = 0
 
 
-class Count(msgspec.Struct, frozen=True, tag="count"):
+class Count(NodeRequest[dict[str, Counters]], frozen=True, tag="count"):
     hub: str | None = None
 
 
-class ListedChannels(msgspec.Struct, frozen=True):
-    """`rows` hold the number of sessions first."""
-
-    rows: list[tuple[int, str]]
-    total: int
+HubSizes = dict[str, tuple[int, int]]
 
 
-class ListedSessions(msgspec.Struct, frozen=True):
-    rows: list[SessionView]
-    total: int
-
-
-class MeasureHubs(msgspec.Struct, frozen=True, tag="measure-hubs"):
-    """Sessions and channels of hubs, of all in memory without `hubs`."""
+class MeasureHubs(NodeRequest[HubSizes], frozen=True, tag="measure-hubs"):
+    """Numbers of sessions and channels of these hubs; without `hubs`, of all in memory."""
 
     hubs: list[str] | None = None
 
 
-class FindLags(msgspec.Struct, frozen=True, tag="lags"):
-    """Durable subscriptions, or webhooks, that are farthest behind."""
-
-    hub: str
-    webhooks: bool = False
-
-
-class GlanceAt(msgspec.Struct, frozen=True, tag="glance"):
-    """What happens just now, in a hub or in all (`*`)."""
-
-    hub: str
-
-
 class Glance(msgspec.Struct, frozen=True):
-    """Of one node. Rows are those of `series.COLUMNS` without the time; `hubs` are those with the
-    most sessions. `slow_consumers` and `refused` count since the node began; `late_seconds`: by how
-    much its turns came late. `known`: there is such a hub."""
+    """Figures of one node. Rows have the `series.COLUMNS` without the time; `hubs` are those with
+    the most sessions. `slow_consumers` and `refused` count since the start of the node;
+    `late_seconds` is the delay of its event loop. `known`: the hub exists."""
 
     node: str
     at: int
@@ -123,199 +105,125 @@ class Glance(msgspec.Struct, frozen=True):
     known: bool = True
 
 
-class FindSeries(msgspec.Struct, frozen=True, tag="series"):
+class GlanceAt(NodeRequest[Glance], frozen=True, tag="glance"):
+    """Requests the current figures of a hub, or of all (`*`)."""
+
+    hub: str
+
+
+class FindSeries(NodeRequest[Series], frozen=True, tag="series"):
     hub: str
     span: Span
 
 
-HubSizes = dict[str, tuple[int, int]]
-
-
-class CountSessions(msgspec.Struct, frozen=True, tag="count-sessions"):
-    """Of one channel."""
+class CountSessions(NodeRequest[int], frozen=True, tag="count-sessions"):
+    """Requests the number of sessions in one channel."""
 
     hub: str
     channel: str
 
 
-class FindUsers(msgspec.Struct, frozen=True, tag="users"):
-    """Who has a session that is subscribed to the channel."""
+class FindUsers(NodeRequest[list[str]], frozen=True, tag="users"):
+    """Requests the users with a session that is subscribed to the channel."""
 
     hub: str
     channel: str
 
 
-class ReadMetrics(msgspec.Struct, frozen=True, tag="metrics"):
-    """Of the workers of one `group`; others answer nothing. `asker` are the counters of the worker
-    that asks, `known` the times of the last reports of processes that it has: it wants to
-    hear later ones."""
+class ReadMetrics(NodeRequest[bytes], frozen=True, tag="metrics"):
+    """Requests the metrics of the workers of one `group`; others respond with nothing. `asker`
+    holds the counters of the asking worker, `known` the times of the last reports that it has: only
+    later ones are sent."""
 
     group: str
     asker: bytes
-    known: dict[str, float] = {}
+    known: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class SuspendHub(msgspec.Struct, frozen=True, tag="suspend-hub"):
-    """Answered when nothing of the hub is under way on the node."""
+class SuspendHub(NodeRequest[int], frozen=True, tag="suspend-hub"):
+    """The response comes when no work of the hub is in progress on the node."""
 
     hub: str
     restore: str
 
 
-class ResumeHub(msgspec.Struct, frozen=True, tag="resume-hub"):
-    """`switched`: the hub was replaced, also for a node that has not suspended it."""
+class ResumeHub(NodeRequest[None], frozen=True, tag="resume-hub"):
+    """`switched`: the hub was replaced; also sent to a node that did not suspend it."""
 
     hub: str
     restore: str
     switched: bool
 
 
-class FindRestores(msgspec.Struct, frozen=True, tag="restores"):
-    """Those that the node remembers."""
+class FindRestores(NodeRequest[list[RestoreView]], frozen=True, tag="restores"):
+    """Requests the restores that the node remembers."""
 
-
-Question = (
-    FindSession
-    | EndSession
-    | Load
-    | Count
-    | FindUsers
-    | ListChannels
-    | ListSessions
-    | MeasureHubs
-    | FindLags
-    | GlanceAt
-    | FindSeries
-    | CountSessions
-    | ReadMetrics
-    | TryRules
-    | SuspendHub
-    | ResumeHub
-    | FindRestores
-)
 
 _CHANNEL_CHARACTERS = 400
-"""Of the channels in a row of the list of sessions."""
-_encode = msgspec.msgpack.Encoder().encode
-_decode_question: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
-
-
-class RestoreAnswers(Protocol):
-    """The restores of a node, as other nodes ask for them."""
-
-    async def suspend(self, hub: str, restore: str) -> int:
-        """How many sessions were told to connect again."""
-
-    async def resume(self, hub: str, restore: str, switched: bool) -> None: ...
-
-    def views(self) -> list[RestoreView]: ...
+"""Maximum length of the list of channels in a row of the list of sessions."""
 
 
 class Survey:
-    """Asks all nodes, and answers for this one."""
+    """Sends requests to all nodes, and responds for this one."""
 
     def __init__(self, node: Node, node_name: str, facts: Callable[[], NodeFacts]) -> None:
         self._node = node
         self.node_name = node_name
         self._facts = facts
-        self.lags: Callable[[str, bool], list[Lag]] = lambda hub, webhooks: []
-        """Set by the wiring: what the node remembers of a hub (`LagSurvey.of_hub`)."""
-        self.metrics: Callable[[ReadMetrics], Awaitable[bytes]] = _no_metrics
-        """Set by the worker that has siblings (`WorkerMetrics`)."""
-        self.restores: RestoreAnswers
-        """Set by `Restores`."""
         self.series = SeriesRecorder(node)
         self._started_at = node.clock.monotonic()
-        node.bus.answer_with(self._answer_from_afar)
+        self.node_requests: Mapping[type[NodeRequest[Any]], NodeHandler] = {
+            ListChannels: self._list_channels,
+            ListSessions: self._list_sessions,
+            ReadLoad: self._load,
+            FindSession: self._find_session,
+            EndSession: self._end_session,
+            Count: self._count,
+            FindUsers: self._find_users,
+            GlanceAt: self._glance,
+            FindSeries: self._find_series,
+            TryRules: self._try_rules,
+            CountSessions: self._count_sessions,
+            MeasureHubs: self._measure,
+        }
+        """See `Room.node_requests`."""
 
     @property
     def alone(self) -> bool:
-        """Whether there is no other node, now and later."""
+        """Whether this node runs without a cluster."""
         return self._node.bus.alone
 
-    async def ask(self, question: Question, kind: Any) -> tuple[list[Any], list[str]]:
-        """The answers of all nodes, this one's first; and who did not answer."""
-        answers = [await self.answer(question)]
-        replies = await self._node.bus.ask_others(_encode(question))
-        silent = list(replies.silent)
-        for node, data in sorted(replies.answers.items()):
-            try:
-                answers.append(msgspec.msgpack.decode(data, type=kind))
-            except msgspec.MsgspecError:  # of another version
-                silent.append(node)
-        return answers, sorted(silent)
+    async def ask(self, question: NodeRequest[A]) -> tuple[list[A], list[str]]:
+        """The responses of all nodes, this one's first, and the names of the nodes that did not
+        respond."""
+        answers = await self._node.bus.ask_all(question)
+        return list(answers.given.values()), sorted(answers.missing)
 
     async def subscribed(self, hub: str, channel: str) -> set[str]:
-        """The users with a session that is subscribed, on all nodes that answer."""
-        answers, _ = await self.ask(FindUsers(hub, channel), list[str])
+        """The users with a subscribed session on any node that responds."""
+        answers, _ = await self.ask(FindUsers(hub, channel))
         return {user for users in answers for user in users}
-
-    async def _answer_from_afar(self, data: bytes) -> bytes:
-        try:
-            question = _decode_question.decode(data)
-        except msgspec.MsgspecError as error:
-            raise Malformed(f"a question cannot be read: {error}") from error
-        return _encode(await self.answer(question))
-
-    async def answer(self, question: Question) -> Any:
-        if isinstance(question, ListChannels):
-            return await self._list_channels(question)
-        if isinstance(question, ListSessions):
-            return await self._list_sessions(question)
-        if isinstance(question, Load):
-            return await self._load(question)
-        if isinstance(question, FindSession):
-            return self._find_session(question)
-        if isinstance(question, EndSession):
-            return self._end_session(question)
-        if isinstance(question, Count):
-            return self._count(question)
-        if isinstance(question, FindUsers):
-            return self._find_users(question)
-        if isinstance(question, GlanceAt):
-            return self._glance(question.hub)
-        if isinstance(question, FindSeries):
-            rows = self.series.rows(question.hub, question.span)
-            return Series(self.node_name, question.hub, list(COLUMNS), rows)
-        if isinstance(question, TryRules):
-            live = self._node.hubs.get(question.hub)
-            return await effect_on(live, question) if live is not None else RulesEffect()
-        if isinstance(question, CountSessions):
-            known = self._node.hubs.get(question.hub)
-            feed = known.feeds.get(question.channel) if known is not None else None
-            return feed.subscribers if feed is not None else 0
-        if isinstance(question, SuspendHub):
-            return await self.restores.suspend(question.hub, question.restore)
-        if isinstance(question, ResumeHub):
-            return await self.restores.resume(question.hub, question.restore, question.switched)
-        if isinstance(question, FindRestores):
-            return self.restores.views()
-        if isinstance(question, ReadMetrics):
-            return await self.metrics(question)
-        if isinstance(question, FindLags):
-            return self.lags(question.hub, question.webhooks)
-        return self._measure(question)
 
     # -- for this node --------------------------------------------------------------------------
 
-    async def _list_channels(self, question: ListChannels) -> ListedChannels:
+    async def _list_channels(self, _: str, question: ListChannels) -> ListedChannels:
         known = self._node.hubs.get(question.hub)
         rows, total = await channel_page(known, question) if known is not None else ([], 0)
         return ListedChannels([(each.figure, each.name) for each in rows], total)
 
-    async def _list_sessions(self, question: ListSessions) -> ListedSessions:
+    async def _list_sessions(self, _: str, question: ListSessions) -> ListedSessions:
         known = self._node.hubs.get(question.hub)
         found, total = await session_page(known, question) if known is not None else ([], 0)
         return ListedSessions([self._row(session) for session in found], total)
 
-    def _find_session(self, question: FindSession) -> list[SessionView]:
-        """One session, or none."""
+    async def _find_session(self, _: str, question: FindSession) -> list[SessionView]:
+        """A list of one session, or none."""
         known = self._node.hubs.get(question.hub)
         session = known.sessions.get(question.session_id) if known is not None else None
         return [self._view(session)] if session is not None else []
 
     def _row(self, session: SessionState) -> SessionView:
-        """With as many channels as fit into a row."""
+        """A row with as many channels as fit."""
         names: list[str] = []
         room = _CHANNEL_CHARACTERS
         for name in session.feeds or ():
@@ -344,8 +252,8 @@ class Survey:
             quiet_ms=int((self._node.clock.monotonic() - session.last_seen) * 1000),
         )
 
-    def _end_session(self, question: EndSession) -> list[SessionView]:
-        """The sessions that were ended: one, or none."""
+    async def _end_session(self, _: str, question: EndSession) -> list[SessionView]:
+        """A list of the ended session, or none."""
         known = self._node.hubs.get(question.hub)
         session = known.sessions.get(question.session_id) if known is not None else None
         if session is None:
@@ -354,7 +262,7 @@ class Survey:
         self._node.end(session, Denied("an administrator ended this session"))
         return [view]
 
-    async def _load(self, question: Load) -> NodeLoad:
+    async def _load(self, _: str, question: ReadLoad) -> NodeLoad:
         facts = self._facts()
         return NodeLoad(
             node=self.node_name,
@@ -374,13 +282,13 @@ class Survey:
             links=facts.links,
         )
 
-    def _count(self, question: Count) -> dict[str, Counters]:
+    async def _count(self, _: str, question: Count) -> dict[str, Counters]:
         every = self._node.counters
         if question.hub is not None:
             return {question.hub: _counters(every.get(question.hub, HubCounters()))}
         return {name: _counters(counters) for name, counters in sorted(every.items())}
 
-    def _find_users(self, question: FindUsers) -> list[str]:
+    async def _find_users(self, _: str, question: FindUsers) -> list[str]:
         known = self._node.hubs.get(question.hub)
         if known is None or question.channel not in known.feeds:
             return []
@@ -391,7 +299,8 @@ class Survey:
         }
         return sorted(user for user in found if user is not None)
 
-    def _glance(self, hub: str) -> Glance:
+    async def _glance(self, _: str, question: GlanceAt) -> Glance:
+        hub = question.hub
         node, series = self._node, self.series
         every = node.counters
         counted = list(every.values()) if hub == ANY_HUB else [every.get(hub, HubCounters())]
@@ -408,14 +317,23 @@ class Survey:
             known=hub == ANY_HUB or hub in node.directory or hub in node.hubs,
         )
 
-    def _measure(self, question: MeasureHubs) -> HubSizes:
+    async def _find_series(self, _: str, question: FindSeries) -> Series:
+        rows = self.series.rows(question.hub, question.span)
+        return Series(self.node_name, question.hub, list(COLUMNS), rows)
+
+    async def _try_rules(self, _: str, question: TryRules) -> RulesEffect:
+        live = self._node.hubs.get(question.hub)
+        return await effect_on(live, question) if live is not None else RulesEffect()
+
+    async def _count_sessions(self, _: str, question: CountSessions) -> int:
+        known = self._node.hubs.get(question.hub)
+        feed = known.feeds.get(question.channel) if known is not None else None
+        return feed.subscribers if feed is not None else 0
+
+    async def _measure(self, _: str, question: MeasureHubs) -> HubSizes:
         hubs = self._node.hubs
         names = hubs if question.hubs is None else [name for name in question.hubs if name in hubs]
         return {name: (len(hubs[name].sessions), len(hubs[name].feeds)) for name in names}
-
-
-async def _no_metrics(_: ReadMetrics) -> bytes:
-    return b""
 
 
 async def _load_of(hub: Hub, channels: int, sessions: int) -> HubLoad:

@@ -1,8 +1,7 @@
-"""The messages to open dashboards: one tick per second, made once for all sessions.
+"""Messages to open dashboards: one tick per second, computed once for all sessions.
 
-Nothing is asked or counted while nobody watches a channel. Whether the tokens of those who are
-connected still hold is looked at each second, whatever they watch.
-"""
+Nothing is queried or counted for channels that nobody watches. The tokens of connected sessions are
+checked every second in any case."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.topics import Lag
+from hubbub.domain.topics import FindLags
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration.alarms import Alarms
 from hubbub.engine.administration.audit import AuditLog, shown
 from hubbub.engine.administration.live import of_hub
-from hubbub.engine.administration.survey import FindLags, Glance, GlanceAt, Load, Survey
-from hubbub.engine.administration.views import NodeLoad, Topology
+from hubbub.engine.administration.survey import Glance, GlanceAt, ReadLoad, Survey
+from hubbub.engine.administration.views import Topology
 from hubbub.engine.administration.watching import Board
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.administration import AuditQuery
@@ -40,7 +39,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Ticker:
-    """Runs while somebody is connected."""
+    """Runs while a session is connected."""
 
     def __init__(self, board: Board, survey: Survey, audit: AuditLog, clock: Clock) -> None:
         self._board = board
@@ -50,7 +49,7 @@ class Ticker:
         self._alarms = Alarms(clock)
         self._task: asyncio.Task[None] | None = None
         self._said: dict[str, Any] = {}
-        """By channel, the last message, where only changes are sent."""
+        """The last message by channel, for channels that send changes only."""
         self._wanted = asyncio.Event()
         board.wanted = self._begin
 
@@ -77,19 +76,19 @@ class Ticker:
                     await asyncio.wait_for(self._wanted.wait(), 1.0)
 
     def _occupied(self) -> bool:
-        """Whether a session is connected whose token still holds."""
+        """Whether a session with a valid token is connected."""
         self._board.review()
         return self._board.occupied
 
     async def _tick(self, number: int) -> None:
-        """Takes a second in all."""
+        """One tick takes a second in all."""
         began = self._clock.monotonic()
         try:
             await self.tick(number)
         except HubbubError as error:
-            logger.warning("no tick for those who watch: %s", error.message)
+            logger.warning("dashboards get no update: %s", error)
         except Exception:
-            logger.exception("no tick for those who watch")
+            logger.exception("dashboards get no update")
         await asyncio.sleep(max(0.2, 1.0 - (self._clock.monotonic() - began)))
 
     async def tick(self, number: int) -> None:
@@ -113,7 +112,7 @@ class Ticker:
                 self._board.say(channel, TICK, await make(hub))
 
     async def _glances(self, channels: set[str]) -> dict[str, tuple[list[Glance], list[str]]]:
-        """By hub, where counters or alarms are watched."""
+        """Glances by hub, for watched counters and alarms."""
         wanted = {
             hub or ANY_HUB
             for kind, _, hub in (channel.partition(":") for channel in channels)
@@ -121,17 +120,17 @@ class Ticker:
         }
         found = {}
         for hub in sorted(wanted):
-            found[hub] = await self._survey.ask(GlanceAt(hub), Glance)
+            found[hub] = await self._survey.ask(GlanceAt(hub))
         return found
 
     async def _topology(self, hub: str) -> bytes:
-        found = Topology(*await self._survey.ask(Load(hub or None, _CHANNELS_OF_HUB), NodeLoad))
+        found = Topology(*await self._survey.ask(ReadLoad(hub or None, _CHANNELS_OF_HUB)))
         return _encode(of_hub(found) if hub else found)
 
     async def _lag(self, hub: str) -> bytes:
         said: dict[str, Any] = {"at": int(self._clock.now() * 1000)}
         for name, webhooks in (("subscriptions", False), ("webhooks", True)):
-            answers, _ = await self._survey.ask(FindLags(hub, webhooks), list[Lag])
+            answers, _ = await self._survey.ask(FindLags(hub, webhooks))
             lags = [lag for answer in answers for lag in answer]
             said[name] = [
                 {
@@ -152,7 +151,7 @@ class Ticker:
             self._board.say(channel, TICK, _encode(said))
 
     async def _say_audit(self, channel: str, hub: str) -> None:
-        """Entries since the last tick, the oldest first."""
+        """Sends the audit entries since the last tick, the oldest first."""
         entries = await self._audit.read(AuditQuery(_NEW_ENTRIES, hub or None))
         last = self._said.get(channel)
         self._said[channel] = max((entry.id for entry in entries), default=last or 0)
@@ -162,7 +161,7 @@ class Ticker:
 
 
 def _counters(found: tuple[list[Glance], list[str]], hub: str) -> dict[str, Any]:
-    """Of all nodes together."""
+    """The sum of all nodes' counters."""
     glances, silent = found
     totals = [sum(column) for column in zip(*(each.totals for each in glances), strict=True)]
     said: dict[str, Any] = {

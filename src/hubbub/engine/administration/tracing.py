@@ -1,8 +1,7 @@
-"""Traces: what reaches a channel, or the channels of a session, for a moment.
+"""Traces: records for a short time what a channel, or the channels of a session, receive.
 
-A trace is a session like any other, so that the same rules and bounds hold for it; presence shows
-it. What it hears is answered and not kept.
-"""
+A trace is an ordinary session, so the same rules and limits apply; presence shows it. Its events
+are returned and not stored."""
 
 from __future__ import annotations
 
@@ -14,8 +13,8 @@ import msgspec
 from hubbub.domain.errors import BadRequest, HubbubError, Overloaded
 from hubbub.domain.fields import wire_name
 from hubbub.domain.messages import JSON, TEXT, Message
-from hubbub.domain.notices import Delivery, Notice, Subscribed
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.notices import MessageDelivery, Notice, Subscribed
+from hubbub.domain.requests import Subscribe, SubscribeItem
 from hubbub.domain.shares import FairShare
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
@@ -27,15 +26,15 @@ from hubbub.ports.encoding import Encoder
 MOST_SECONDS = 20
 MOST_EVENTS = 500
 _AT_ONCE = 8
-"""Traces under way on one node, shared fairly between hubs."""
+"""Maximum number of concurrent traces on one node, shared fairly between hubs."""
 _MOST_CHANNELS = 20
-"""Of a session."""
+"""Maximum number of traced channels of a session."""
 _SHOWN_BYTES = 2000
 
 
 class TraceEvent(msgspec.Struct, frozen=True, rename=wire_name, omit_defaults=True):
-    """What came: a message (`kind` is Publish), or another notice, such as who joined. `payload` is
-    the beginning of a text, at most 2,000 bytes. `at` is in ms since 1970."""
+    """A message (`kind` is Publish) or another notice, such as a join. `payload` is the beginning
+    of a text, at most 2,000 bytes. `at` is in ms since 1970."""
 
     at: int
     kind: str
@@ -58,8 +57,9 @@ class Trace(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class _Collector:
-    """An encoding that remembers what it was given."""
+    """An encoder that collects what it is given."""
 
+    prepare = None
     in_order = True
 
     def __init__(self, clock: Clock, limit: int) -> None:
@@ -70,12 +70,12 @@ class _Collector:
         self.full = asyncio.Event()
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
-        return self.encode(Delivery(message, previous_serial=previous))
+        return self.encode(MessageDelivery(message, previous_serial=previous))
 
     def encode(self, notice: Notice) -> bytes:
         if isinstance(notice, Subscribed):
             self.refused += [failure.error for failure in notice.failures]
-        elif isinstance(notice, Delivery):
+        elif isinstance(notice, MessageDelivery):
             self._keep(self._message(notice.message))
         elif channel := getattr(notice, "channel", ""):
             self._keep(TraceEvent(self._now(), type(notice).__name__, channel))
@@ -110,7 +110,7 @@ class _Collector:
 
 
 class _Ear:
-    """A connection that only listens."""
+    """A one-way connection without a socket."""
 
     one_way = True
     technology = "trace"
@@ -126,13 +126,13 @@ class _Ear:
         self.ended = asyncio.Event()
 
     def send(self, data: bytes) -> None:
-        """What was said is with the encoder already."""
+        """Does nothing: the encoder has collected the notice."""
 
     def block(self, data: bytes, sent: int) -> None:
-        """There is no descriptor."""
+        """Does nothing: there is no socket."""
 
     def lose(self) -> None:
-        """There is no descriptor."""
+        """Does nothing: there is no socket."""
 
     def disconnect(self, error: HubbubError) -> None:
         self.error = error
@@ -142,13 +142,13 @@ class _Ear:
         self.ended.set()
 
     async def drain(self) -> None:
-        """Nothing waits."""
+        """Does nothing: nothing is queued."""
 
     def pause_reading(self) -> None:
-        """Nothing is read."""
+        """Does nothing: nothing is read."""
 
     def resume_reading(self) -> None:
-        """Nothing is read."""
+        """Does nothing: nothing is read."""
 
 
 class Tracer:
@@ -167,8 +167,8 @@ class Tracer:
         seconds: float,
         limit: int,
     ) -> Trace:
-        """Listen for so many seconds, or until so much has come. Raises `BadRequest`, `NotFound`,
-        `NotPermitted`, `Overloaded`."""
+        """Records for this many seconds, or until the limit is reached. Raises `BadRequest`,
+        `NotFound`, `NotPermitted`, `Overloaded`."""
         if (channel is None) == (session is None):
             raise BadRequest("give one of `channel` and `session`")
         if not self._share.may_take(hub):
@@ -191,7 +191,7 @@ class Tracer:
         ear = _Ear(collector)
         session = self._node.open(self._node.hub(hub), ear, actor.identity)
         try:
-            wanted = tuple(ChannelRequest(name) for name in channels)
+            wanted = tuple(SubscribeItem(name) for name in channels)
             await self._node.subscriptions.subscribe(session, Subscribe(wanted))
             if collector.refused:
                 raise collector.refused[0]

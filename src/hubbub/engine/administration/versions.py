@@ -1,4 +1,4 @@
-"""Versions: how a caller says which state of a setting a change is meant for."""
+"""Versions of settings: the precondition of a change."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ U = TypeVar("U")
 
 
 class Versioned(msgspec.Struct, Generic[T], frozen=True):
-    """A setting. Version 0: nobody has set it, this is what holds by default. `created`: the
-    change that led here made it."""
+    """A setting with its version. Version 0: nobody has set it, and the default applies. `created`:
+    the change created it."""
 
     name: str
     value: T
@@ -28,8 +28,8 @@ class Versioned(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """What must hold for a change: one of these versions, or that it exists, or that it does
-    not. None of them: no condition."""
+    """The precondition of a change: one of these versions, or that the setting exists, or that it
+    does not exist. Empty: no condition."""
 
     versions: frozenset[int] | None = None
     exists: bool = False
@@ -40,7 +40,7 @@ class Condition(msgspec.Struct, frozen=True):
         return self.versions is not None or self.exists or self.absent
 
     def check(self, version: int) -> None:
-        """Raises `VersionMismatch`. Version 0 is what does not exist."""
+        """Raises `VersionMismatch`. Version 0 means that the setting does not exist."""
         if self.versions is not None and version not in self.versions:
             wanted = ", ".join(map(str, sorted(self.versions)))
             raise VersionMismatch(

@@ -1,5 +1,4 @@
-"""Answers of the administration as structs. Times are in ms since 1970 unless they say
-otherwise."""
+"""Responses of the administration as structs. Times are in ms since 1970 unless noted otherwise."""
 
 from __future__ import annotations
 
@@ -15,10 +14,9 @@ replaced."""
 
 
 class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
-    """A session that is open now, and the node that it is connected to. `expiresAt` is in seconds
-    since 1970. A list names only some of the `channelCount` channels. `transport` is how the client
-    is connected, `queuedBytes` what it has yet to take in; it was last heard `quietMs`
-    milliseconds ago."""
+    """An open session and its node. `expiresAt` is in seconds since 1970. A list names only some of
+    the `channelCount` channels. `transport` is the client's protocol, `queuedBytes` its backlog;
+    the last sign of life was `quietMs` milliseconds ago."""
 
     session_id: str
     level: str
@@ -37,7 +35,7 @@ class SessionView(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class ChannelLoad(msgspec.Struct, frozen=True, rename=wire_name, omit_defaults=True):
-    """`sessionIDs` are some of its sessions, where they were asked for."""
+    """`sessionIDs` are some of its sessions, if requested."""
 
     channel: str
     sessions: int
@@ -55,9 +53,9 @@ class HubLoad(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class NodeLoad(msgspec.Struct, frozen=True, rename=wire_name):
-    """A node. It owns `partitions` of the 1,024 that channels fall into, and has `channels` of
-    them in memory. `cpuPercent` is that of one core in the last second, `memoryBytes` what the
-    process holds; `links` are the other nodes that it hears. A single hub is not told about
+    """A node. It owns `partitions` of the 1,024 into which channels are divided, and has `channels`
+    of them in memory. `cpuPercent` is in percent of one core in the last second, `memoryBytes` the
+    memory of the process; `links` are the other nodes that it hears. A single hub does not see
     them."""
 
     node: str
@@ -74,8 +72,8 @@ class NodeLoad(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class Topology(msgspec.Struct, frozen=True, rename=wire_name):
-    """Nodes, the hubs in their memory, and the channels in use. `silent` names the nodes that did
-    not answer in time."""
+    """Nodes, the hubs in their memory, and the channels in use. `silent` names nodes that did not
+    respond in time."""
 
     nodes: list[NodeLoad]
     silent: list[str] = []
@@ -91,8 +89,8 @@ class ConfiguredKey(msgspec.Struct, frozen=True):
 
 
 class JournalState(msgspec.Struct, frozen=True, rename=wire_name):
-    """The journal of a node: events written since it began, those that were lost, and bytes that
-    wait for the disk."""
+    """The journal of a node: events written since its start, lost events, and bytes not yet on
+    disk."""
 
     events: int
     lost: int
@@ -100,9 +98,8 @@ class JournalState(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class DataState(msgspec.Struct, frozen=True, rename=wire_name):
-    """The journal of the node that answers, null where there is none, and when the pipeline last
-    wrote its tables, in ms since 1970: null if it never ran, or where `problem` says why nobody can
-    tell."""
+    """The journal of the responding node, null if it is disabled, and when the pipeline last wrote
+    its tables, in ms since 1970: null if it never ran, or if `problem` says why that is unknown."""
 
     journal: JournalState | None
     computed_at: int | None
@@ -110,8 +107,8 @@ class DataState(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class Counters(msgspec.Struct, frozen=True, rename=wire_name):
-    """Totals of all nodes since each of them began; `sessions` and `subscriptions` are those of
-    now. `silent` names the nodes that did not answer in time and are not counted."""
+    """Totals of all nodes since each of them started; `sessions` and `subscriptions` are current
+    numbers. `silent` names nodes that did not respond in time and are not counted."""
 
     messages_in: int
     bytes_in: int
@@ -128,8 +125,8 @@ class Counters(msgspec.Struct, frozen=True, rename=wire_name):
 
 
 class RestorePart(msgspec.Struct, frozen=True, rename=wire_name):
-    """Rows of one table: those that the archive has of the hub, and those that the hub had when the
-    restore looked; None where they are not counted."""
+    """Rows of one table: those of the hub in the archive, and those of the hub when the restore
+    started; None if they are not counted."""
 
     table: str
     archive: int

@@ -1,31 +1,34 @@
-"""Sessions of open dashboards. They belong to the internal hub `*`, a name that no tenant can have.
+"""Sessions of open dashboards. They belong to the internal hub `*`, a name that tenants cannot use.
 
-Its channels are made here, once for all who watch, and only while somebody does. There is no
-history: a new session gets the next tick.
-"""
+Each of its channels is computed once for all watchers, and only while somebody watches it. There is
+no history: a new session gets the next tick."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Collection, Iterator, Sequence
+
+import msgspec
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import BadRequest, HubbubError, NotPermitted, RateLimited, TooManyChannels
 from hubbub.domain.limits import TokenBucket
 from hubbub.domain.messages import JSON, Message
-from hubbub.domain.permissions import Identity, Reader
+from hubbub.domain.permissions import Identity, Level, Reader
 from hubbub.domain.requests import Request
 from hubbub.domain.shares import FairShare
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.access.tokens import Tokens
+from hubbub.engine.administration.viewers import for_viewers
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
 
 MOST_CHANNELS = 50
-"""Channels of one session."""
+"""Maximum number of channels per session."""
 MOST_WATCHERS = 400
-"""Sessions on one node, shared fairly between hubs; those who watch all hubs count as one."""
+"""Maximum number of sessions on one node, shared fairly between hubs; those that watch all hubs
+count as one."""
 REQUESTS_PER_SECOND = 20
 REQUESTS_AT_ONCE = 100
 KINDS = ("counters", "topology", "lag", "alarms", "audit")
@@ -33,12 +36,12 @@ _EPOCH = "live"
 
 
 class Watcher(Subscriber):
-    """One session. It sees its hub, or with `*` all of them."""
+    """A session of a dashboard. It sees its hub, or with `*` all hubs."""
 
     def __init__(
         self, board: Board, connection: Connection, hub: str, identity: Identity, clock: Clock
     ) -> None:
-        self.id = f"s{secrets.token_urlsafe(12)}"
+        self.id = f"s{randomness.token_urlsafe(12)}"
         self.hub = hub
         self.identity = identity
         self.connection = connection
@@ -60,13 +63,17 @@ class Watcher(Subscriber):
         return ()  # those of `*`, about which no tenant's rules decide
 
     def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
-        """It follows no channel of a tenant."""
+        """Does nothing: it follows no channel of a tenant."""
 
     def end(self, error: HubbubError) -> None:
         self._board.leave(self)
         self.connection.disconnect(error)
 
     # -- what the connection asks ---------------------------------------------------------------
+
+    @property
+    def restorable(self) -> bool:
+        return False
 
     def hear(self) -> None:
         self.last_seen = self.clock.monotonic()
@@ -110,7 +117,7 @@ class Watcher(Subscriber):
         elif isinstance(request, requests.Close):
             self._board.leave(self)
             self.connection.close()
-        elif isinstance(request, requests.Rejected):
+        elif isinstance(request, requests.UndecodableRequest):
             raise request.error
         elif not isinstance(request, requests.Pong):
             raise BadRequest("the dashboard's socket takes Subscribe, Unsubscribe, Ping and Close")
@@ -147,7 +154,7 @@ class Watcher(Subscriber):
 
 
 class Board:
-    """The sessions of this node, by channel."""
+    """The dashboard sessions of this node, by channel."""
 
     def __init__(self, clock: Clock, tokens: Tokens, access: AccessRegistry) -> None:
         self._clock = clock
@@ -159,10 +166,10 @@ class Board:
         self._last: dict[str, bytes] = {}
         self._number = 0
         self.wanted: Callable[[], None] = lambda: None
-        """Called when somebody comes, and when somebody begins to watch a channel."""
+        """Called when a session connects, and when a channel gets its first watcher."""
 
     def enter(self, connection: Connection, hub: str, identity: Identity) -> Watcher:
-        """A session, greeted. Raises `TooManyChannels` where too many watch."""
+        """Adds and greets a session. Raises `TooManyChannels` if there are too many."""
         self.review()
         if not self._share.may_take(hub):
             raise TooManyChannels(f"too many sessions watch hub {hub!r} at this node; close some")
@@ -198,7 +205,7 @@ class Board:
             self.forget(watcher, channel)
 
     def __contains__(self, watcher: Watcher) -> bool:
-        """Whether the session has not ended."""
+        """Whether the session is open."""
         return watcher in self._watchers
 
     def follow(self, watcher: Watcher, channel: str) -> None:
@@ -217,7 +224,7 @@ class Board:
 
     @property
     def occupied(self) -> bool:
-        """Whether anybody is connected."""
+        """Whether any session is connected."""
         return bool(self._watchers)
 
     @property
@@ -226,7 +233,7 @@ class Board:
         return list(self._of_channel)
 
     def review(self) -> None:
-        """End the sessions whose token holds no longer."""
+        """Ends the sessions whose tokens are no longer valid."""
         for watcher in list(self._watchers):
             try:
                 self._tokens.check(watcher.identity, watcher.hub)
@@ -234,7 +241,8 @@ class Board:
                 watcher.end(error)
 
     def say(self, channel: str, event: str, payload: bytes) -> None:
-        """To all who watch the channel; encoded once for each encoding."""
+        """Sends to all watchers of the channel; encoded once per encoding, and once more for
+        viewers."""
         watchers = self._of_channel.get(channel)
         if not watchers:
             return
@@ -251,6 +259,14 @@ class Board:
         packed: dict[object, bytes] = {}
         for watcher in list(watchers):
             encoder = watcher.connection.encoder
-            if encoder not in packed:
-                packed[encoder] = encoder.pack([encoder.encode(notices.Delivery(message))])
-            watcher.connection.send(packed[encoder])
+            viewed = watcher.identity.level is Level.VIEWER
+            key = encoder, viewed
+            if key not in packed:
+                said = notices.MessageDelivery(_viewed(message) if viewed else message)
+                packed[key] = encoder.pack([encoder.encode(said)])
+            watcher.connection.send(packed[key])
+
+
+def _viewed(message: Message) -> Message:
+    shown = for_viewers(msgspec.json.decode(message.payload))
+    return msgspec.structs.replace(message, payload=msgspec.json.encode(shown))

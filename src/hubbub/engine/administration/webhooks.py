@@ -1,4 +1,4 @@
-"""Webhooks of anybody and their topics, as services and administrators see them."""
+"""Administration of all users' webhooks and their topics."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.audit import AuditLog
 from hubbub.engine.administration.lists import cut
 from hubbub.engine.node import Node
+from hubbub.engine.topics.service import Topics
+from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.storage import Store
 from hubbub.tasks import gather_some
 
@@ -22,6 +24,8 @@ _ASKED_AT_ONCE = 50
 class WebhookAdministration:
     def __init__(self, node: Node, store: Store, audit: AuditLog) -> None:
         self._node = node
+        self._topics = node.feature(Topics)
+        self._webhooks = node.feature(Webhooks)
         self._store = store
         self._audit = audit
 
@@ -30,8 +34,8 @@ class WebhookAdministration:
     async def page(
         self, hub: str, limit: int, after: str = "", channel: str | None = None, q: str = ""
     ) -> tuple[list[Webhook], str | None, int]:
-        """In the order of their ids, those behind `after`; where the next page begins, if there is
-        one; and how many there are in all."""
+        """A page after `after`, ordered by id, the start of the next page if there is one, and the
+        number of all."""
         self._node.directory.get(hub)
         found = await self._store.read_webhooks(
             hub, channel=channel, after=(hub, after), limit=limit + 1, text=q, peers=False
@@ -40,7 +44,7 @@ class WebhookAdministration:
         return *cut(found, limit, lambda webhook: webhook.id), total
 
     async def some(self, hub: str, ids: Sequence[str]) -> list[Webhook]:
-        """Those of them that are still there, in the same order."""
+        """Those of these webhooks that still exist, in the given order."""
         found = await gather_some(
             _ASKED_AT_ONCE, (self._store.read_webhook(hub, each) for each in ids)
         )
@@ -49,67 +53,65 @@ class WebhookAdministration:
     async def get(self, hub: str, webhook: str) -> Webhook:
         """Raises `NotFound`."""
         try:
-            return await self._node.webhooks.find(self._node.hub(hub), webhook)
+            return await self._webhooks.find(self._node.hub(hub), webhook)
         except NotSubscribed as error:
             raise NotFound(error.message) from None
 
     async def statuses(self, webhooks: Sequence[Webhook]) -> list[WebhookStatus | None]:
-        """How they are doing; None: nobody drives it just now."""
+        """The state of each webhook; None if no node drives it at the moment."""
 
         async def ask(webhook: Webhook) -> WebhookStatus | None:
             with contextlib.suppress(NotSubscribed, Timeout, Unavailable):
                 if webhook.state == "paused":  # nobody drives it, but it has its place
                     key = SubscriptionKey(webhook.hub, webhook.channel, WEBHOOK_OWNER, webhook.id)
-                    info = await self._node.topics.describe(key)
+                    info = await self._topics.describe(key)
                     return WebhookStatus(lag=info.lag, dead_letters=info.dead_letters)
-                return await self._node.webhooks.describe(self._node.hub(webhook.hub), webhook.id)
+                return await self._webhooks.describe(self._node.hub(webhook.hub), webhook.id)
             return None
 
         return await gather_some(_ASKED_AT_ONCE, map(ask, webhooks))
 
     async def remove(self, actor: Actor, hub: str, webhook: str) -> None:
-        """Nothing is sent there any more; its dead letters stay in their channel. Raises
-        `NotFound`."""
+        """Deletes the webhook; its dead letters stay in their channel. Raises `NotFound`."""
         found = await self.get(hub, webhook)
-        if await self._node.webhooks.end(found):
+        audit = self._audit.entry(actor, "webhook.delete", hub, webhook, before=_noted(found))
+        if await self._webhooks.end(found, audit):
             configuration = self._node.directory.get(hub)
             reason = "an administrator ended the subscription"
-            self._node.do_later(self._node.webhooks.deny_ended(configuration, [found], reason))
-        await self._audit.note(actor, "webhook.delete", hub, webhook, before=_noted(found))
+            self._node.do_later(self._webhooks.deny_ended(configuration, [found], reason))
+        await self._audit.ensure(audit)
 
     async def replay(self, actor: Actor, hub: str, webhook: str, after: int) -> Replayed:
-        """Send its dead letters behind `after` once more, as many as a moment allows. Raises
+        """Sends the dead letters after `after` again, as many as fit into a short request. Raises
         `NotFound`."""
         found = await self.get(hub, webhook)
+        await self._audit.note(actor, "webhook.replay", hub, webhook, after=_noted(found))
         try:
-            part = await self._node.webhooks.replay_some(self._node.hub(hub), webhook, after)
+            return await self._webhooks.replay_some(self._node.hub(hub), webhook, after)
         except NotSubscribed as error:
             raise NotFound(error.message) from None
-        about = {**_noted(found), "delivered": part.delivered, "failed": part.failed}
-        await self._audit.note(actor, "webhook.replay", hub, webhook, after=about)
-        return part
 
     async def pause(self, actor: Actor, hub: str, webhook: str, paused: bool) -> Webhook:
-        """Stop sending to it, or go on with what came meanwhile. Raises `NotFound`, and `Conflict`
-        where its callback has not confirmed it yet."""
+        """Pauses the webhook, or resumes it with the messages that arrived meanwhile. Raises
+        `NotFound`, and `Conflict` if the callback has not confirmed it yet."""
         found = await self.get(hub, webhook)
         if found.state == "pending":
             raise Conflict(f"the webhook {webhook!r} is not confirmed yet; wait, or delete it")
         if (found.state == "paused") is paused:
             return found
         action = "webhook.pause" if paused else "webhook.resume"
-        changed = await self._node.webhooks.pause(found, paused)
-        await self._audit.note(actor, action, hub, webhook, before=_noted(found))
-        return changed
+        audit = self._audit.entry(actor, action, hub, webhook, before=_noted(found))
+        return await self._webhooks.pause(found, paused, audit)
 
     async def dead_letters(
         self, hub: str, webhook: str, after: int, limit: int
     ) -> tuple[list[Message], int | None]:
-        """Those behind a serial, and where to go on. Raises `NotFound`."""
-        return await self._node.webhooks.dead_letters(await self.get(hub, webhook), after, limit)
+        """The dead letters after a serial, and the serial to continue from. Raises `NotFound`."""
+        return await self._webhooks.dead_letters(await self.get(hub, webhook), after, limit)
 
     async def dead_letter(self, actor: Actor, hub: str, webhook: str, serial: int) -> Message:
-        """One with its payload, which the audit log notes. Raises `NotFound`."""
+        """A dead letter with its payload; the access is recorded in the audit log. Raises
+        `NotFound`."""
         found = await self._dead_letter(hub, webhook, serial)
         await self._audit.note(actor, "message.read", hub, found.channel, after={"serial": serial})
         return found
@@ -121,54 +123,56 @@ class WebhookAdministration:
         return found[0]
 
     async def replay_one(self, actor: Actor, hub: str, webhook: str, serial: int) -> Replayed:
-        """Send one dead letter once more. Raises `NotFound`."""
+        """Sends one dead letter again. Raises `NotFound`."""
         await self._dead_letter(hub, webhook, serial)
+        await self._audit.note(actor, "webhook.replay", hub, webhook, after={"serial": serial})
         try:
-            part = await self._node.webhooks.replay_some(self._node.hub(hub), webhook, only=serial)
+            return await self._webhooks.replay_some(self._node.hub(hub), webhook, only=serial)
         except NotSubscribed as error:
             raise NotFound(error.message) from None
-        about = {"serial": serial, "delivered": part.delivered, "failed": part.failed}
-        await self._audit.note(actor, "webhook.replay", hub, webhook, after=about)
-        return part
 
     async def discard(self, actor: Actor, hub: str, webhook: str, serial: int) -> None:
-        """Give a dead letter up for good. Raises `NotFound`."""
+        """Discards a dead letter. Raises `NotFound`."""
         await self._dead_letter(hub, webhook, serial)
-        await self._node.webhooks.discard(await self.get(hub, webhook), serial)
-        await self._audit.note(actor, "webhook.discard", hub, webhook, before={"serial": serial})
+        about = {"serial": serial}
+        audit = self._audit.entry(actor, "webhook.discard", hub, webhook, before=about)
+        await self._webhooks.discard(await self.get(hub, webhook), serial, audit)
+        await self._audit.ensure(audit)
 
     # -- topics ---------------------------------------------------------------------------------
 
     async def topics(
         self, hub: str, limit: int, after: str = ""
     ) -> tuple[list[WebTopic], str | None]:
-        """In the order of their channels, those behind `after`; and where the next page begins."""
+        """Topics after `after`, ordered by channel, and the start of the next page."""
         self._node.directory.get(hub)
         found = await self._store.list_web_topics(hub, after, limit + 1)
         page = found[:limit]
         return page, page[-1].channel if len(found) > limit else None
 
     async def remove_topic(self, actor: Actor, hub: str, channel: str) -> None:
-        """Remove the registration of a topic, and end its subscriptions of Light-PubSubHubbub. The
+        """Deletes the registration of a topic, and ends its Light-PubSubHubbub subscriptions. The
         channel and its messages stay. Raises `NotFound`."""
         self._node.directory.get(hub)
         topic = await self._store.read_web_topic(hub, channel)
-        if topic is None or not await self._store.delete_web_topic(hub, channel):
-            raise NotFound(f"hub {hub!r} has no registered topic {channel!r}")
-        self._node.webhooks.forget_topic(hub, channel)
-        if topic.key_hash is not None:
-            await self._node.directory.changed(hub)
-        ended = [
+        light = [
             webhook
             for webhook in await self._store.read_webhooks(hub, channel=channel)
             if webhook.kind == "light"
         ]
-        for webhook in ended:
-            await self._node.webhooks.end(webhook)
-        about = {"url": topic.url, "withKey": topic.key_hash is not None, "ended": len(ended)}
-        await self._audit.note(actor, "web_topic.delete", hub, channel, before=about)
+        audit = None
+        if topic is not None:
+            about = {"url": topic.url, "withKey": topic.key_hash is not None, "ended": len(light)}
+            audit = self._audit.entry(actor, "web_topic.delete", hub, channel, before=about)
+        if topic is None or not await self._store.audited(audit).delete_web_topic(hub, channel):
+            raise NotFound(f"hub {hub!r} has no registered topic {channel!r}")
+        self._webhooks.forget_topic(hub, channel)
+        if topic.key_hash is not None:
+            await self._node.directory.changed(hub)
+        for webhook in light:
+            await self._webhooks.end(webhook)
 
 
 def _noted(webhook: Webhook) -> dict[str, object]:
-    """For the audit log, without secret and key."""
+    """The value for the audit log, without secret and key."""
     return {"kind": webhook.kind, "channel": webhook.channel, "callback": webhook.callback}

@@ -1,1 +1,1 @@
-"""A channel at its owner: order, appends, presence, retained messages, history, retention."""
+"""Channels at their owner: ordering, appends, presence, retained messages, history, retention."""

@@ -1,9 +1,8 @@
-"""Who follows the channels of an owner: the nodes, their sessions that are present, and how many.
+"""Followers of an owner's channels: the nodes, their present sessions, and their number.
 
-After the owner has taken channels over from another, it knows nobody yet: the nodes tell it, each
-in its own time. Until they had time to, changes are gathered in silence; then all followers hear
-who is there, as a whole, so that whoever went with the owner before is not left in their lists.
-"""
+After a takeover the owner knows no followers yet: the nodes report them, each in its own time.
+Until they have had time, changes are not announced; then all followers receive the complete
+presence, so that sessions lost with the previous owner do not remain in their lists."""
 
 from __future__ import annotations
 
@@ -13,15 +12,25 @@ from collections.abc import Collection, Mapping, Sequence
 from hubbub.domain.notices import Member
 from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.channels.watching import Watching
-from hubbub.ports.bus import Following
+from hubbub.ports.bus import (
+    Detach,
+    FollowedState,
+    Join,
+    Leave,
+    MembersQuery,
+    OccupancyQuery,
+    Occupy,
+    Statement,
+)
 from hubbub.ports.clock import Clock
 
 Channels = Mapping[tuple[str, str], Channel]
 
 
-class Attendance:
-    """Of all channels of one owner, which opens and closes them."""
+class ChannelPresence(OwnerRoom):
+    """Presence in all channels of one owner, which opens and closes them."""
 
     def __init__(
         self, channels: Channels, announcements: Announcements, watching: Watching, clock: Clock
@@ -31,10 +40,20 @@ class Attendance:
         self._announcements = announcements
         self._clock = clock
         self._settling: dict[int, int] = {}
-        """Partitions whose followers are not all known yet, with how many takeovers to wait for."""
+        """Partitions whose followers are not all known yet, with the number of takeovers to wait
+        for."""
         self._unsettled: dict[Channel, None] = {}
+        self.owner_requests = {MembersQuery: self._members, OccupancyQuery: self._occupancy}
 
-    def settle(self, partitions: Collection[int], seconds: float) -> None:
+    async def _members(self, query: MembersQuery) -> tuple[Member, ...]:
+        channel = self._channels.get(query.place)
+        return channel.present() if channel is not None else ()
+
+    async def _occupancy(self, query: OccupancyQuery) -> int:
+        channel = self._channels.get(query.place)
+        return channel.occupancy() if channel is not None else 0
+
+    def await_followers(self, partitions: Collection[int], seconds: float) -> None:
         """These were taken over: their followers tell who they are within so many seconds."""
         for partition in partitions:
             self._settling[partition] = self._settling.get(partition, 0) + 1
@@ -57,9 +76,18 @@ class Attendance:
         elif node in channel.watchers:
             channel.watchers = tuple(other for other in channel.watchers if other != node)
 
-    def detach(self, node: str, hub: str, name: str) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None and node in channel.nodes:
+    def heed(self, node: str, statement: Statement) -> None:
+        """Handles a node's statement about a channel."""
+        channel = self._channels.get(statement.place)
+        if channel is None:
+            return
+        if isinstance(statement, Join):
+            self._join(node, channel, statement.members)
+        elif isinstance(statement, Leave):
+            self._leave(node, channel, statement.session_ids)
+        elif isinstance(statement, Occupy):
+            self._occupy(node, channel, statement.count)
+        elif isinstance(statement, Detach) and node in channel.nodes:
             self._detach(node, channel)
 
     def _detach(self, node: str, channel: Channel) -> None:
@@ -74,35 +102,27 @@ class Attendance:
         if channel.counts is not None and channel.counts.pop(node, 0):
             self._occupancy_changed(channel)
 
-    def join(self, node: str, hub: str, name: str, members: Sequence[Member]) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None and channel.rules.presence:
+    def _join(self, node: str, channel: Channel, members: Sequence[Member]) -> None:
+        if channel.rules.presence:
             for member in members:
                 if channel.join(node, member):
                     self._presence_changed(channel)
-
-    def leave(self, node: str, hub: str, name: str, session_ids: Sequence[str]) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None:
-            self._leave(node, channel, session_ids)
 
     def _leave(self, node: str, channel: Channel, session_ids: Sequence[str]) -> None:
         for session_id in session_ids:
             if channel.leave(node, session_id):
                 self._presence_changed(channel)
 
-    def occupy(self, node: str, hub: str, name: str, count: int) -> None:
-        channel = self._channels.get((hub, name))
-        if channel is not None and channel.rules.occupancy:
+    def _occupy(self, node: str, channel: Channel, count: int) -> None:
+        if channel.rules.occupancy:
             if channel.counts is None:
                 channel.counts = {}
             if channel.counts.get(node) != count:
                 channel.counts[node] = count
                 self._occupancy_changed(channel)
 
-    def renew(self, node: str, channel: Channel, following: Following) -> None:
-        """All that a node has to say about a channel; what it said before and does not say again
-        holds no longer."""
+    def renew(self, node: str, channel: Channel, following: FollowedState) -> None:
+        """Replaces everything that a node had reported about a channel."""
         members, count = following.members, following.count
         if following.by_pattern:
             self._watching.add(node, channel)
@@ -115,15 +135,15 @@ class Attendance:
         present = {member.session_id for member in members}
         gone = [each for each in channel.session_ids(node) if each not in present]
         self._leave(node, channel, gone)
-        self.join(node, channel.hub, channel.name, members)
-        self.occupy(node, channel.hub, channel.name, count)
+        self._join(node, channel, members)
+        self._occupy(node, channel, count)
         if channel.partition in self._settling:
             self._unsettled[channel] = None
         else:
             self._announcements.everything(channel, (node,))  # it may have missed a change
 
     def lose_node(self, node: str) -> None:
-        """A node is gone, with all its sessions."""
+        """A node crashed or left: its sessions are removed."""
         self._watching.forget(node)
         for channel in list(self._channels.values()):
             if node in channel.nodes:

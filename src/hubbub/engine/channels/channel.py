@@ -1,53 +1,54 @@
-"""A channel at its owner: the place where its messages get their order.
+"""A channel at its owner, where its messages are ordered.
 
-Everything about a channel that must have one truth is here: its state, the next serial, what is
-stored and retained, the live history, who is present. The owner (`channels.owner`) drives it.
-"""
+It holds the authoritative state: the next serial, what is stored and retained, the live history,
+and the present sessions. The owner (`channels.owner`) drives it."""
 
 from __future__ import annotations
 
 import asyncio
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 import msgspec
 
+from hubbub.domain.asking import Sent, envelope_of
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery, LiveHistory, Slice
-from hubbub.domain.messages import Message, change_of
+from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, Member
 from hubbub.domain.rules import Rules
+from hubbub.engine.channels.active_producer import ActiveProducer
 from hubbub.engine.channels.history import page_of
-from hubbub.engine.documents.state import ChannelDocument
-from hubbub.engine.notifications.held import HeldNotifications
-from hubbub.engine.topics.active_producer import ActiveProducer
-from hubbub.engine.topics.cursors import Cursors
-from hubbub.engine.topics.recent_keys import RecentKeys
+from hubbub.engine.channels.recent_keys import RecentKeys
+from hubbub.engine.room_state import RoomState
 from hubbub.ports.bus import PublishOutcome, PublishReply
+
+Waiting = tuple[Sent, PublishReply | None]
+_S = TypeVar("_S", bound=RoomState)
+_NO_STATES: dict[type[RoomState], RoomState] = {}
 
 
 class State(enum.IntEnum):
-    """Where a channel is in its life. From `READY` upwards its epoch and head are known.
+    """A channel's state. From `READY` on, its epoch and head are known.
 
     UNREAD → LOADING → READY ⇄ APPENDING → OUTDATED → (the new rules are applied) READY or LOADING.
-    A failed read leads back to UNREAD, a failed append to LOADING. CLOSED is final.
-    """
+    A failed read leads back to UNREAD, a failed append to LOADING. CLOSED is final."""
 
     CLOSED = 0
-    """Let go: another node owns the channel, or its hub was deleted."""
+    """Another node owns the channel, or its hub was deleted."""
     UNREAD = 1
-    """Nothing is known, and nobody is reading it."""
+    """Nothing is known, and no read is in progress."""
     LOADING = 2
     """Epoch, head and retained message are being read from the store."""
     READY = 3
-    """Nothing is under way."""
+    """No append is in progress."""
     APPENDING = 4
-    """An append is under way; stored messages that come meanwhile wait for the next one."""
+    """An append is in progress; messages to store wait for the next one."""
     OUTDATED = 5
-    """As `APPENDING`; the rules changed meanwhile and are applied when the append has ended."""
+    """Like `APPENDING`; the rules changed meanwhile and are applied when the append has ended."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,110 +62,108 @@ class Channel:
     epoch: str = ""
     head: int = 0
     first: int = 1
-    """The oldest serial that is still on disk, as far as is known."""
+    """The oldest serial known to be on disk."""
     in_memory: bool = False
-    """A live-only channel: epoch and head count in memory, not on disk."""
+    """A live-only channel: epoch and head exist only in memory."""
     state: State = State.UNREAD
     closed_by: HubbubError | None = None
-    """What everyone is told who still uses the channel after it was closed."""
+    """The error for callers that still use the channel after it was closed."""
     idle_since: float = 0.0
     history: LiveHistory | None = None
     retained: Message | None = None
     retained_until: int = 0
     retaining: list[tuple[int, PublishReply | None]] | None = None
-    """Replies that wait for the retained message to be saved; None: no save is under way."""
+    """Replies that wait for the retained message to be saved; None: no save is in progress."""
     nodes: tuple[str, ...] = ()
     watchers: tuple[str, ...] = ()
-    """Those of the nodes that follow it by patterns only; they do not keep it open."""
+    """Nodes that follow the channel only by patterns; they do not keep it open."""
     opened: int = -1
-    """The head that it had when it was opened; -1: not known yet."""
+    """The head when the channel was opened; -1: not known yet."""
     counts: dict[str, int] | None = None
     members: dict[str, tuple[Member, str]] | None = None
-    """Who is present, by session id, with the node each is connected to."""
+    """Present sessions by id, with the node of each."""
     joined: dict[str, Member] | None = None
     left: dict[str, Member] | None = None
-    queue: deque[tuple[Message, PublishReply | None]] | None = None
-    """Publishes that wait: for the channel to load, or for earlier ones to be on disk."""
+    queue: deque[Waiting] | None = None
+    """Publishes that wait for the channel to load, or for earlier ones to be stored."""
+    resume: Callable[[Channel], None] | None = None
+    """Takes the queue when the channel is read; None: nothing in the queue waits for that."""
     queued_bytes: int = 0
-    """Of the publishes in the queue, what counts as stored bytes of the hub already. The appender
-    gives it back where they do not set out, also when the queue is gone."""
+    """The bytes of queued publishes that already count against the hub's storage quota. The
+    appender returns them if the publishes are not stored."""
     uses: int = 0
-    """Requests under way that need the channel to stay open."""
+    """Requests in progress that need the channel to stay open."""
     unused: asyncio.Event | None = None
-    """Set when the last of them has ended, for who waits for it."""
+    """Set when the last of these requests has ended."""
     producers: dict[tuple[str, str], ActiveProducer] | None = None
-    """Who put something here, by principal and producer id."""
+    """Active producers, by principal and producer id."""
     recent_keys: RecentKeys | None = None
     """Idempotency keys of messages that are not stored; None: there were none."""
-    cursors: Cursors | None = None
-    """The durable subscriptions; None: nobody asked for them yet."""
-    notifications: HeldNotifications | None = None
-    """Of a notification channel, which has no messages."""
     waiters: list[asyncio.Future[None]] | None = None
-    """Requests that wait for the channel to be read."""
-    document: ChannelDocument | None = None
-    """Of a document channel, once it was read."""
+    """Requests that wait for the channel to load."""
+    kept: bool = False
+    """A room has something of the channel on disk."""
+    _states: dict[type[RoomState], RoomState] = field(default_factory=lambda: _NO_STATES)
+    """What rooms hold of the channel, by type."""
     stored_waiters: list[tuple[Callable[[], None], asyncio.Future[Any]]] | None = None
-    """Readers of the document that wait for the append under way."""
+    """Readers of a room's state that wait for the append under way."""
 
     # -- state ----------------------------------------------------------------------------------
 
     @property
     def idle(self) -> bool:
-        """Nobody follows it and nothing is under way."""
+        """Whether nobody follows the channel and nothing is in progress."""
         return (
             self.state is State.READY
             and len(self.nodes) == len(self.watchers)
             and not self.queue
             and not self.uses
             and self.retaining is None
-            and (self.cursors is None or self.cursors.idle)
+            and all(state.idle for state in self._states.values())
         )
 
     def begin_loading(self) -> bool:
-        """Whether the caller is the one to read the channel."""
+        """Returns whether the caller is the one to load the channel."""
         if self.state is not State.UNREAD:
             return False
         self.state = State.LOADING
         return True
 
     def end_loading(self) -> None:
-        """Epoch and head are known: wake those who wait for them."""
+        """Epoch and head are known: wakes waiting requests."""
         self.state = State.READY
         if self.opened < 0:
             self.opened = self.head
         self._wake(None)
 
     def fail_loading(self, error: HubbubError) -> None:
-        """Nothing could be read: those who wait are told, the next use tries again."""
+        """The read failed: waiting requests get the error, and the next use tries again."""
         if self.state is State.LOADING:
             self.state = State.UNREAD
         self._fail_all(error)
 
-    def begin_append(
-        self, most_bytes: int | None = None
-    ) -> Iterable[tuple[Message, PublishReply | None]]:
-        """What has gathered is on its way to the store: all of it, or as much as has `most_bytes`
-        together, and at least one message."""
+    def begin_append(self, most_bytes: int | None = None) -> Iterable[Waiting]:
+        """Removes and returns the queued messages to append: all, or as many as fit into
+        `most_bytes`, at least one."""
         assert self.state is State.READY
         self.state = State.APPENDING
         if most_bytes is None or not self.queue:
             return self.take_queue()
         taken = [self.queue.popleft()]
-        left = most_bytes - len(taken[0][0].payload)
-        while self.queue and (left := left - len(self.queue[0][0].payload)) >= 0:
+        left = most_bytes - len(envelope_of(taken[0][0]).payload)
+        while self.queue and (left := left - len(envelope_of(self.queue[0][0]).payload)) >= 0:
             taken.append(self.queue.popleft())
         return taken
 
     def end_append(self) -> bool:
-        """The append has ended. Whether the rules changed meanwhile, and wait to be applied."""
+        """The append has ended. Returns whether changed rules wait to be applied."""
         outdated = self.state is State.OUTDATED
         if self.state is not State.CLOSED:
             self.state = State.READY
         return outdated
 
     def when_stored(self, read: Callable[[], None], answered: asyncio.Future[Any]) -> None:
-        """Call `read` when nothing of the document is on its way to the disk: now, or when the
+        """Call `read` when nothing of the channel is on its way to the disk: now, or when the
         append under way has ended. `answered` gets the error if that comes to nothing."""
         if self.state is State.READY:
             read()
@@ -175,31 +174,31 @@ class Channel:
             self.stored_waiters.append((read, answered))
 
     def tell_stored(self) -> None:
-        """What is in memory is on disk."""
+        """The state in memory is on disk."""
         waiters, self.stored_waiters = self.stored_waiters, None
         for read, _ in waiters or ():
             read()
 
     def postpone_rules(self) -> bool:
-        """Whether changed rules have to wait, because an append is under way."""
+        """Returns whether changed rules must wait for an append in progress."""
         if self.state is State.APPENDING:
             self.state = State.OUTDATED
         return self.state is State.OUTDATED
 
     def forget(self) -> None:
-        """What was known from the store holds no longer."""
+        """Drops the state read from the store."""
         if self.state is State.READY:
             self.state = State.UNREAD
         self.producers = None
 
     def close(self, error: HubbubError) -> None:
-        """Final. Whoever waits, and whoever comes later, gets the error."""
+        """Final. All waiting and later callers get the error."""
         self.state = State.CLOSED
         self.closed_by = error
         self._fail_all(error)
 
     def hold(self) -> None:
-        """A request under way needs the channel to stay open."""
+        """A context for a request that needs the channel to stay open."""
         self.uses += 1
 
     def let_go(self, now: float) -> None:
@@ -209,13 +208,13 @@ class Channel:
             self.unused.set()
 
     async def let_go_by_all(self) -> None:
-        """Wait until no request under way needs the channel, which is closed."""
+        """Waits until no request uses the closed channel."""
         if self.uses:
             self.unused = asyncio.Event()
             await self.unused.wait()
 
     async def read(self) -> None:
-        """Wait for `end_loading`. Raises what `fail_loading` or `close` said."""
+        """Waits for `end_loading`. Raises the error given to `fail_loading` or `close`."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.waiters is None:
             self.waiters = []
@@ -223,6 +222,7 @@ class Channel:
         await waiter
 
     def _fail_all(self, error: HubbubError) -> None:
+        self.resume = None
         for _, reply in self.take_queue():
             if reply is not None:
                 reply(PublishOutcome(error=error))
@@ -246,56 +246,87 @@ class Channel:
 
     def must_store(self, message: Message) -> bool:
         rules = self.rules
-        if self.document is not None and change_of(message) is not None:
-            return True
         return rules.store and (message.store or rules.store_by_default) and not message.transient
 
     def must_retain(self, message: Message) -> bool:
         return message.retain and self.rules.retain
 
     def number(self, message: Message) -> None:
-        """Give a message that is not stored its place: the next serial on a live-only channel,
-        none on a channel that stores."""
+        """Assigns a serial to an unstored message: the next one in a live-only channel, none in a
+        channel that stores."""
         if not self.rules.store:
             self.head += 1
             message.serial = self.head
 
-    def producer_of(self, message: Message) -> ActiveProducer | None:
-        """Who puts the message, as far as is known here."""
-        stamp = message.stamp
+    def producer_of(self, sent: Sent) -> ActiveProducer | None:
+        """Who puts it, as far as is known here."""
+        stamp = sent.stamp
         if stamp is None or self.producers is None:
             return None
         return self.producers.get((stamp.principal, stamp.producer))
 
-    def wait(self, message: Message, reply: PublishReply | None) -> None:
+    def row_of(self, sent: Sent) -> tuple[int, int]:
+        """The producer and sequence under which the store keeps it; (0, 0): none."""
+        producer, stamp = self.producer_of(sent), sent.stamp
+        return (0, 0) if producer is None or stamp is None else (producer.id, stamp.sequence)
+
+    def wait(self, sent: Sent, reply: PublishReply | None) -> None:
         if self.queue is None:
             self.queue = deque()
-        self.queue.append((message, reply))
+        self.queue.append((sent, reply))
 
-    def wait_first(self, message: Message, reply: PublishReply | None) -> None:
-        """As `wait`, before all that wait already."""
-        self.wait(message, reply)
+    def wait_first(self, sent: Sent, reply: PublishReply | None) -> None:
+        """Like `wait`, but before all waiting publishes."""
+        self.wait(sent, reply)
         assert self.queue is not None
         self.queue.rotate(1)
 
-    def take_queue(self) -> Iterable[tuple[Message, PublishReply | None]]:
-        """The publishes that wait; they wait no longer."""
+    def take_queue(self) -> Iterable[Waiting]:
+        """Removes and returns all queued publishes."""
         waiting, self.queue = self.queue, None
         return waiting or ()
 
+    def go_on(self) -> None:
+        """The channel is read: what waited for that goes on."""
+        resume, self.resume = self.resume, None
+        if resume is not None:
+            resume(self)
+
+    # -- what rooms hold ------------------------------------------------------------------------
+
+    @property
+    def states(self) -> Collection[RoomState]:
+        return self._states.values()
+
+    def state_of(self, kind: type[_S]) -> _S | None:
+        """The state of this type, if a room has put it here."""
+        return self._states.get(kind)  # type: ignore[return-value]  # `put_state` keys by type
+
+    def put_state(self, state: RoomState) -> None:
+        """In place of one of the same type."""
+        self._states = {**self._states, type(state): state}
+
+    def drop_state(self, kind: type[RoomState]) -> None:
+        self._states = {each: state for each, state in self._states.items() if each is not kind}
+
     def stand_on_disk(self, epoch: str, head: int, first: int) -> None:
-        """The store says where the channel stands."""
+        """Applies the epoch and head read from the store."""
         self.epoch, self.head, self.first = epoch, head, first
         self.in_memory = False
-        self.history = None
+        self.end_history()
 
     def begin_in_memory(self, epoch: str) -> None:
-        """A live-only channel counts from one, under an epoch that nobody has seen before."""
+        """A live-only channel starts at serial one, in a new epoch."""
         self.epoch, self.head = epoch, 0
         self.in_memory = True
-        self.history = None
+        self.end_history()
 
     # -- history --------------------------------------------------------------------------------
+
+    def end_history(self) -> None:
+        if self.history is not None:
+            self.history.clear()
+            self.history = None
 
     def page_from_live_history(self, query: HistoryQuery) -> HistoryPage:
         if self.history is None:
@@ -308,8 +339,8 @@ class Channel:
     # -- presence -------------------------------------------------------------------------------
 
     def join(self, node: str, member: Member) -> bool:
-        """Whether this is news to the others. A session that is already present only moves, unless
-        it has turned out to be somebody; it is there since it came first."""
+        """Returns whether the join is to be announced. A session that is already present only moves
+        to another node, unless it has authenticated; its join time stays."""
         if self.members is None:
             self.members = {}
         known = self.members.get(member.session_id)
@@ -327,7 +358,8 @@ class Channel:
         return True
 
     def leave(self, node: str, session_id: str) -> bool:
-        """Whether this is news. A leave from a node that the session has left behind is not."""
+        """Returns whether the leave is to be announced; not if the session has moved to another
+        node."""
         entry = self.members.get(session_id) if self.members else None
         if entry is None or entry[1] != node:
             return False
@@ -341,7 +373,7 @@ class Channel:
         return True
 
     def session_ids(self, node: str) -> list[str]:
-        """Of those who are present, who is connected to this node."""
+        """The present sessions that are connected to this node."""
         return [each for each, (_, where) in (self.members or {}).items() if where == node]
 
     def present(self) -> tuple[Member, ...]:

@@ -8,12 +8,12 @@ from hubbub.ports.storage.messages import MessageHistory, StoredPage
 
 
 async def page_from_store(store: MessageHistory, query: HistoryQuery, epoch: str) -> HistoryPage:
-    """Answer a query from disk; `epoch` is the channel's where nothing was stored yet."""
+    """Answers a query from disk; `epoch` is the channel's epoch if nothing was stored yet."""
     return page_of_stored(query, epoch, await _read(store, query))
 
 
 def page_of_stored(query: HistoryQuery, epoch: str, page: StoredPage) -> HistoryPage:
-    """The answer that a page of the store makes; `epoch` as above. The beginning of a channel that
+    """The response for a page of the store; `epoch` as above. The beginning of a channel that
     stores is the same in every epoch: a channel gets its epoch with its first message."""
     if page.head is not None:
         epoch = page.head.epoch
@@ -25,7 +25,7 @@ def page_of_stored(query: HistoryQuery, epoch: str, page: StoredPage) -> History
 
 
 def page_of(query: HistoryQuery, epoch: str, head: int, found: Slice) -> HistoryPage:
-    """The answer where the channel stands at `head` of this epoch; a query of another epoch gets no
+    """The response for a channel with this head and epoch; a query for another epoch gets no
     messages."""
     return _page(query, epoch, head, found, query.epoch in (None, epoch))
 
@@ -44,7 +44,7 @@ def _page(
 
 
 def _complete(query: HistoryQuery, page: StoredPage, head: int, first: int) -> bool:
-    """Whether nothing that was asked for is gone. `first` is the oldest that is still there."""
+    """Whether all requested messages still exist. `first` is the oldest one that does."""
     if query.after is not None:
         return first - 1 <= query.after <= head
     if first == 1:

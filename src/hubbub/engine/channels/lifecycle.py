@@ -1,29 +1,37 @@
-"""The life of channels at their owner: opened by the first who uses them, read from disk where they
-have something there, changed with their rules, and closed when nobody uses them any more."""
+"""The life cycle of channels at their owner: opened at their first use, loaded from disk, changed
+with their rules, and closed when unused."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Awaitable, Callable, Collection
+import logging
+from collections.abc import Collection, Sequence
 from itertools import islice
 
-from hubbub.domain.errors import HUB_AWAY, HubbubError, QuotaExceeded, StaleOwner
-from hubbub.domain.history import LiveHistory
-from hubbub.domain.names import DEAD_LETTER_SUFFIX, ChannelKind, is_document, kind_of, partition_of
+from hubbub.domain.errors import HUB_AWAY, HubbubError, Internal, QuotaExceeded, StaleOwner
+from hubbub.domain.history import HeldBytes, LiveHistory
+from hubbub.domain.names import dead_letters_of, partition_of
+from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel, State
+from hubbub.engine.channels.parts import ChannelQuota
 from hubbub.engine.channels.retained import RetainedMessages
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.channels.terms import Terms
+from hubbub.engine.channels.watching import Watching
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.notifications.held import HeldNotifications
+from hubbub.engine.rooms import implementing
+from hubbub.ports import randomness
+from hubbub.ports.bus import Attachment
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
+logger = logging.getLogger(__name__)
+
 
 class Channels:
-    """Those of one owner. `opened` is called when a channel comes into memory, `loaded` when it was
-    read and it is known where it stands, `closed` when it is let go."""
+    """Those of one owner."""
 
     def __init__(
         self,
@@ -32,47 +40,51 @@ class Channels:
         clock: Clock,
         configuration_of: ConfigurationOf,
         limits: EngineLimits,
+        quota: ChannelQuota,
+        terms: Terms,
+        channels: dict[tuple[str, str], Channel],
         retained: RetainedMessages,
         stored_bytes: StoredBytes,
-        load_document: Callable[[Channel], Awaitable[None]],
-        opened: Callable[[Channel], None],
-        loaded: Callable[[Channel], None],
-        closed: Callable[[Channel], None],
+        announcements: Announcements,
+        watching: Watching,
+        rooms: Sequence[OwnerRoom],
     ) -> None:
+        """`channels` are those that are open, by hub and name."""
         self._store = store
         self._clock = clock
         self._configuration_of = configuration_of
         self._limits = limits
         self._retained = retained
         self._stored_bytes = stored_bytes
-        self._load_document = load_document
-        self._opened = opened
-        self._loaded = loaded
-        self._closed = closed
-        self.open: dict[tuple[str, str], Channel] = {}
-        """By hub and name."""
-        self.limit_of: Callable[[str, int], int] = lambda hub, quota: quota
-        """How many channels of a hub with this quota may be open here."""
+        self._terms = terms
+        self.open = channels
+        self._announcements = announcements
+        self._watching = watching
+        self._keepers = [room for room in rooms if type(room).keeps is not OwnerRoom.keeps]
+        self._room_closes = implementing(rooms, OwnerRoom.closed)
+        self._quota = quota
         self.counts: dict[str, int] = {}
-        """By hub."""
+        """Open channels by hub."""
+        self._held: dict[str, HeldBytes] = {}
+        """What live histories take, by hub."""
         self._loads = TaskSet()
         self._next_look = 0.0
-        self._documents: dict[Channel, int] = {}
-        """Channels with a document in memory and its bytes; the last used are last."""
-        self.document_bytes = 0
+        self._sizes: dict[Channel, int] = {}
+        """Channels whose states take much memory, and how much; the last used are last."""
+        self.state_bytes = 0
 
     def count(self, hub: str | None = None) -> int:
         return len(self.open) if hub is None else self.counts.get(hub, 0)
 
     def use(self, hub: str, name: str) -> Channel:
-        """The channel, which may still have to be read from disk (`ready`)."""
+        """The channel, which may still have to be loaded (`ready`)."""
         channel = self.open.get((hub, name)) or self._open(hub, name)
         self.load(channel)
         return channel
 
     async def ready(self, channel: Channel) -> None:
-        """Wait until epoch and head of the channel are known. Raises `StaleOwner` or `HubNotFound`
-        where the channel was closed since it was found, and what kept the store from reading."""
+        """Waits until epoch and head are known. Raises `StaleOwner` or `HubNotFound` if the channel
+        was closed meanwhile, and errors of the store."""
         if channel.closed_by is not None:
             raise channel.closed_by
         if channel.state < State.READY:
@@ -80,7 +92,7 @@ class Channels:
             await channel.read()
 
     async def settle(self) -> None:
-        """Wait until nothing is being read."""
+        """Waits until no load is in progress."""
         await self._loads.settle()
 
     async def settle_so_far(self) -> None:
@@ -91,7 +103,7 @@ class Channels:
     def _open(self, hub: str, name: str) -> Channel:
         configuration = self._configuration_of(hub)
         quota = configuration.settings.quotas.channels
-        if quota and self.count(hub) >= self.limit_of(hub, quota):
+        if quota and self.count(hub) >= self._quota(hub, quota):
             raise QuotaExceeded(
                 f"hub {hub!r} already has {quota} channels in use, its quota; "
                 f"{name!r} was not opened"
@@ -100,35 +112,51 @@ class Channels:
         channel.idle_since = self._clock.monotonic()
         self.open[hub, name] = channel
         self.counts[hub] = self.count(hub) + 1
-        if kind_of(name) is ChannelKind.NOTIFICATION:
-            channel.notifications = HeldNotifications(secrets.token_hex(4))
-        elif not (channel.rules.store or channel.rules.retain or is_document(name)):
+        for room in self._keepers_of(name):
+            channel.kept = True
+            room.opened(channel)
+        if not (channel.rules.store or channel.rules.retain or channel.kept):
             self._begin_in_memory(channel)
             channel.end_loading()
-        self._opened(channel)
+        self._watching.opened(channel)
+        if channel.watchers and channel.state is State.READY:
+            self._watching.tell(channel, self.attachment(channel))
         return channel
 
+    def _keepers_of(self, name: str) -> list[OwnerRoom]:
+        return [room for room in self._keepers if room.keeps(name)]
+
+    def attachment(self, channel: Channel) -> Attachment:
+        """What a node is told when it begins to follow the channel, which was read."""
+        attachment = Attachment(
+            channel.epoch, channel.head, self._retained.current(channel), opened=channel.opened
+        )
+        for state in channel.states:
+            attachment = state.attach(attachment)
+        return attachment
+
     def _begin_in_memory(self, channel: Channel) -> None:
-        channel.begin_in_memory(secrets.token_hex(4))
+        channel.begin_in_memory(randomness.token_hex(4))
         self._fit_history(channel)
 
     def _fit_history(self, channel: Channel) -> None:
-        """Have a live history where the rules want one and the store does not serve already."""
+        """Creates a live history if the rules ask for one and the store does not serve it."""
         wanted = channel.rules.live_history and not channel.rules.store
         if not wanted or not self._limits.live_history_messages:
-            channel.history = None
+            channel.end_history()
         elif channel.history is None:
             channel.history = LiveHistory(
                 self._limits.live_history_messages,
                 self._limits.live_history_bytes,
                 channel.head,
                 int(self._clock.now() * 1000),
+                self._held.setdefault(channel.hub, HeldBytes()),
             )
 
     # -- reading from disk ----------------------------------------------------------------------
 
     def load(self, channel: Channel) -> None:
-        """Read a channel of which nothing is known; those who need it wait until then."""
+        """Loads an unread channel; concurrent callers wait for it."""
         if channel.begin_loading():
             self._loads.start(self._load_now(channel))
 
@@ -142,35 +170,46 @@ class Channels:
         except HubbubError as error:
             channel.fail_loading(error)
             return
+        except Exception:
+            logger.exception("channel %r of hub %r cannot be read", channel.name, channel.hub)
+            channel.fail_loading(
+                Internal(
+                    f"channel {channel.name!r} cannot be read: what is stored of it is damaged, or "
+                    "the hub made a mistake; its log says which"
+                )
+            )
+            return
         if channel.state is State.LOADING:
             channel.end_loading()
             channel.tell_stored()
-            self._loaded(channel)
+            if channel.watchers:
+                self._watching.tell(channel, self.attachment(channel))
+            self._announcements.heads((channel,))
+            channel.go_on()
 
     async def _read_state(self, channel: Channel) -> None:
-        if channel.notifications is not None:
-            stored = await self._store.read_notification_state(channel.hub, channel.name)
-            channel.notifications.load(stored)
-            channel.stand_on_disk(channel.notifications.state.epoch, head=0, first=1)
-        elif channel.rules.store:
+        keepers = self._keepers_of(channel.name) if channel.kept else []
+        if not any(room.replaces_messages for room in keepers):
+            await self._read_head(channel)
+        if channel.rules.retain:
+            await self._retained.load(channel)
+        for room in keepers:
+            await room.load(channel)
+        self._weigh(channel)
+        if self._stored_bytes.must_count(channel):
+            await self._stored_bytes.count(channel.hub)
+
+    async def _read_head(self, channel: Channel) -> None:
+        if channel.rules.store:
             head = await self._store.read_head(channel.hub, channel.name)
             if head is None:
-                channel.stand_on_disk(secrets.token_hex(4), head=0, first=1)
+                channel.stand_on_disk(randomness.token_hex(4), head=0, first=1)
             else:
                 channel.stand_on_disk(head.epoch, head.head, head.first)
         elif channel.in_memory:
             self._fit_history(channel)  # it goes on as it was
         else:
             self._begin_in_memory(channel)
-        if self._stored_bytes.must_count(channel):
-            await self._stored_bytes.count(channel.hub)
-        if channel.rules.retain:
-            await self._retained.load(channel)
-        if is_document(channel.name):
-            await self._load_document(channel)
-            self._count_document(channel)
-        if self._stored_bytes.must_count(channel):
-            await self._stored_bytes.count(channel.hub)
 
     def _reload(self, channel: Channel) -> None:
         channel.forget()
@@ -179,7 +218,7 @@ class Channels:
     # -- changing -------------------------------------------------------------------------------
 
     def hub_changed(self, hub: str) -> None:
-        """Apply changed rules at once, or as soon as no append is under way."""
+        """Applies changed rules now, or when the append in progress has ended."""
         for channel in [c for c in self.open.values() if c.hub == hub]:
             if not channel.postpone_rules():
                 self._apply_rules(channel)
@@ -189,15 +228,16 @@ class Channels:
         while (channel := self.open.get((hub, name))) is not None:
             if not channel.postpone_rules():
                 self._apply_rules(channel)
-            name += DEAD_LETTER_SUFFIX
+            name = dead_letters_of(name)
 
     def append_ended(self, channel: Channel, intact: bool) -> None:
-        """Not intact: epoch and head have to be read from the store again."""
+        """If not intact, epoch and head must be read from the store again."""
         outdated = channel.end_append()
         channel.idle_since = self._clock.monotonic()
         if intact and channel.state is State.READY:
             channel.tell_stored()
-        self._count_document(channel)
+        if channel.states:
+            self._weigh(channel)
         if channel.closed_by is not None:
             channel.close(channel.closed_by)  # publishes that came while the append was under way
         elif outdated:
@@ -227,8 +267,8 @@ class Channels:
     # -- ending ---------------------------------------------------------------------------------
 
     def close_idle(self, idle_seconds: float) -> int:
-        """Let go of channels that nobody has used for so long. Answers how many went. Called often;
-        looks at all channels only now and then."""
+        """Closes channels that were not used for a while; returns their number. Called often, but
+        scans all channels only from time to time."""
         now = self._clock.monotonic()
         if now < self._next_look:
             return 0
@@ -239,21 +279,33 @@ class Channels:
             self._close(channel, StaleOwner(f"channel {channel.name!r} is not in use here"))
         return len(idle)
 
-    def _count_document(self, used: Channel) -> None:
-        """The channel's document was read or changed: let go of others that are not in use, where
-        all together are too large."""
-        if used.document is None or self.open.get((used.hub, used.name)) is not used:
+    def bound_histories(self) -> None:
+        """Called every second. Where live histories take too much memory together, those of the
+        hubs with most of it lose their messages, of channels that were opened first before others,
+        until a quarter is free."""
+        most = self._limits.live_history_memory_bytes
+        if not most or sum(held.bytes for held in self._held.values()) <= most:
             return
-        size = used.document.document.size
-        self.document_bytes += size - self._documents.pop(used, 0)
-        self._documents[used] = size
-        if self.document_bytes > self._limits.document_memory_bytes:
-            for channel in list(islice(self._documents, 64)):
+        level = _fair_level([held.bytes for held in self._held.values()], most * 3 // 4)
+        for channel in self.open.values():
+            if channel.history is not None and self._held[channel.hub].bytes > level:
+                channel.history.clear()
+
+    def _weigh(self, used: Channel) -> None:
+        """The rooms' state of the channel was read or changed: unloads unused channels if the
+        states of all together are too large."""
+        size = sum(state.size for state in used.states)
+        if not size or self.open.get((used.hub, used.name)) is not used:
+            return
+        self.state_bytes += size - self._sizes.pop(used, 0)
+        self._sizes[used] = size
+        if self.state_bytes > self._limits.document_memory_bytes:
+            for channel in list(islice(self._sizes, 64)):
                 if channel.idle and channel is not used:
                     self._close(channel, StaleOwner(f"{channel.name!r} is not in use here"))
 
     def release(self, partitions: Collection[int]) -> None:
-        """Another node owns these partitions now: let their channels go at once."""
+        """Closes the channels of partitions that another node now owns."""
         for channel in [c for c in self.open.values() if c.partition in partitions]:
             self._close(
                 channel,
@@ -264,9 +316,25 @@ class Channels:
 
     def _close(self, channel: Channel, error: HubbubError) -> None:
         del self.open[channel.hub, channel.name]
-        self.document_bytes -= self._documents.pop(channel, 0)
+        self.state_bytes -= self._sizes.pop(channel, 0)
         self.counts[channel.hub] -= 1
+        channel.end_history()
         if not self.counts[channel.hub]:
             del self.counts[channel.hub]
+            self._held.pop(channel.hub, None)
         channel.close(error)
-        self._closed(channel)
+        for closed in self._room_closes:
+            closed(channel)
+        if channel.partition in self._terms:
+            self._watching.closed(channel)
+
+
+def _fair_level(sizes: list[int], room: int) -> int:
+    """How much each may have at most, so that all fit."""
+    sharing = len(sizes)
+    for size in sorted(sizes):
+        if size * sharing > room:
+            break
+        room -= size
+        sharing -= 1
+    return room // max(1, sharing)

@@ -1,13 +1,12 @@
-"""Retained messages: the last one that asked for it, kept for those who subscribe later."""
+"""Retained messages: the last message with the flag `retain`, kept for later subscribers."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from hubbub.domain.envelope import expires_at
 from hubbub.domain.errors import HubbubError, StaleOwner, Unavailable
 from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.terms import Terms
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.messages import MessageStore
@@ -17,10 +16,10 @@ FOREVER = 2**53 - 1
 
 
 class RetainedMessages:
-    """Keeps and saves the retained messages of one owner's channels."""
+    """The retained messages of one owner's channels."""
 
     def __init__(
-        self, store: MessageStore, clock: Clock, keep_seconds: float, terms: Mapping[int, int]
+        self, store: MessageStore, clock: Clock, keep_seconds: float, terms: Terms
     ) -> None:
         """`keep_seconds`: 0 keeps a message until it is replaced."""
         self._store = store
@@ -46,8 +45,8 @@ class RetainedMessages:
         return None if expired or not channel.rules.retain else channel.retained
 
     def until(self, message: Message) -> int:
-        """When it expires (ms): at once, if it is empty, which clears what was kept; at the latest
-        when its own time to live is over."""
+        """When the message expires (ms): immediately if it is empty, which clears the retained
+        message; at the latest at the end of its own time to live."""
         if not message.payload:
             return 0
         own = expires_at(message) or FOREVER
@@ -56,14 +55,14 @@ class RetainedMessages:
         return min(own, int((self._clock.now() + self._keep_seconds) * 1000))
 
     def keep(self, channel: Channel, message: Message) -> None:
-        """Make it the retained one from now on."""
+        """Makes the message the retained one."""
         until = self.until(message)
         channel.retained = message if until else None
         channel.retained_until = until
 
     def save(self, channel: Channel, message: Message, reply: PublishReply | None) -> None:
-        """Keep an unstored message, and answer when it is on disk. Saves are coalesced: of a
-        quick series only the latest is written, and all are answered then."""
+        """Retains an unstored message, and replies when it is on disk. Saves are coalesced: only
+        the latest message of a quick series is written, and all are then acknowledged."""
         self.keep(channel, message)
         answer = (message.serial, reply)
         if channel.retaining is not None:
@@ -75,7 +74,7 @@ class RetainedMessages:
     async def clear(self, channel: Channel) -> None:
         """Raises `StaleOwner`, `StoreUnavailable`."""
         channel.retained, channel.retained_until = None, 0
-        term = self._terms.get(channel.partition, 0)
+        term = self._terms.of(channel)
         await self._store.delete_retained(channel.hub, channel.name, channel.partition, term)
 
     async def _save(self, channel: Channel) -> None:
@@ -89,7 +88,7 @@ class RetainedMessages:
         channel.idle_since = self._clock.monotonic()
 
     async def _write(self, channel: Channel) -> HubbubError | None:
-        term = self._terms.get(channel.partition, 0)
+        term = self._terms.of(channel)
         try:
             if channel.retained is None:
                 await self._store.delete_retained(

@@ -1,58 +1,104 @@
-"""What the hubs have stored, as far as a quota wants it known."""
+"""Bytes that hubs store, for hubs with a storage quota."""
 
 from __future__ import annotations
 
-from hubbub.domain.errors import QuotaExceeded
+import logging
+
+from hubbub.domain.errors import HubbubError, over_quota
+from hubbub.domain.messages import Message
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.ports.storage.messages import MessageStore
 
+logger = logging.getLogger(__name__)
+
+ENVELOPE_BYTES = 250
+"""Approximate size of a message besides its payload. The store's exact figure is read every
+second."""
+
+
+def size_of(message: Message) -> int:
+    """What storing the message takes."""
+    return len(message.payload) + ENVELOPE_BYTES
+
 
 class StoredBytes:
-    """Bytes are counted when they set out, and given back if they do not arrive: a quota must not
-    be passed by many messages at once."""
+    """Bytes count from the start of a write, and are returned if it fails, so that concurrent
+    messages cannot exceed a quota. Other growth is bounded by the store itself
+    (`Store.bound_by`)."""
 
     def __init__(self, store: MessageStore, configuration_of: ConfigurationOf) -> None:
         self._store = store
         self._configuration_of = configuration_of
         self._counts: dict[str, int] = {}
-        """By hub; those that have no quota are not counted."""
+        """By hub; hubs without a quota are not counted."""
         self._changes: dict[str, int] = {}
-        """Of hubs that are being counted again, since that began."""
+        """Changes since the start of a recount, for hubs being recounted."""
+        self._over: set[str] = set()
+        """Hubs that exceed their quota and whose operator was told."""
 
     def must_count(self, channel: Channel) -> bool:
-        """Whether there is a quota and nobody knows yet how much of it is used."""
-        held = channel.notifications is not None or channel.document is not None
-        stores = channel.rules.store or held
+        """Whether there is a quota, and its use is not known yet."""
+        stores = channel.rules.store or channel.rules.retain or channel.kept
         known = channel.hub in self._counts
-        return stores and not known and bool(self._quota(channel.hub))
+        return stores and not known and bool(self.quota_of(channel.hub))
 
     async def count(self, hub: str) -> None:
-        stored = await self._store.stored_bytes(hub)
-        self._counts.setdefault(hub, stored)
+        used = await self._store.used_bytes(hub)
+        self._counts.setdefault(hub, used)
+        self._tell(hub, used)
 
     async def count_again(self) -> None:
-        """Other nodes store messages of the same hubs. Raises `StoreUnavailable`."""
+        """Reads the exact figures: other nodes store messages of the same hubs, and the store holds
+        more than messages. Raises `StoreUnavailable`."""
         for hub in list(self._counts):
             self._changes[hub] = 0
             try:
-                stored = await self._store.stored_bytes(hub)
+                used = await self._store.used_bytes(hub)
             finally:
                 change = self._changes.pop(hub, 0)
             if hub in self._counts:
-                self._counts[hub] = max(0, stored + change)
+                self._counts[hub] = max(0, used + change)
+                self._tell(hub, used)
 
-    def check(self, channel: Channel, size: int) -> None:
-        """Raises `QuotaExceeded` where so many bytes are too many."""
-        quota = self._quota(channel.hub)
-        if quota and self._counts.get(channel.hub, 0) + size > quota:
-            raise QuotaExceeded(
-                f"hub {channel.hub!r} has used up its quota of {quota} stored bytes; "
-                "shorten its retention or raise the quota"
+    def _tell(self, hub: str, used: int) -> None:
+        quota = self.quota_of(hub)
+        if not quota or used <= quota:
+            self._over.discard(hub)
+        elif hub not in self._over:
+            self._over.add(hub)
+            logger.warning(
+                "hub %r takes %d bytes, more than its quota of %d stored bytes: what it has stays,"
+                " and nothing is added until it takes less",
+                hub,
+                used,
+                quota,
             )
 
+    @property
+    def over_quota(self) -> frozenset[str]:
+        """Counted hubs that store more than their quota."""
+        return frozenset(self._over)
+
+    def check(self, channel: Channel, size: int) -> None:
+        """Raises `QuotaExceeded` if this many bytes exceed the quota."""
+        quota = self.quota_of(channel.hub)
+        if quota and self._counts.get(channel.hub, 0) + size > quota:
+            raise over_quota(channel.hub, quota)
+
+    def check_retained(self, channel: Channel, message: Message) -> None:
+        """Like `check`, for a message that replaces the retained one."""
+        if not message.payload:
+            return
+        held = channel.retained
+        before = 0 if held is None else size_of(held)
+        added = size_of(message) - before
+        if added > 0:
+            self.check(channel, added)
+        self.add(channel.hub, added)
+
     def add(self, hub: str, size: int) -> None:
-        """Less than nothing where bytes were deleted, or did not arrive."""
+        """Adds bytes; a negative number after a deletion or a failed write."""
         if hub in self._counts:
             self._counts[hub] = max(0, self._counts[hub] + size)
             if hub in self._changes:
@@ -60,6 +106,11 @@ class StoredBytes:
 
     def forget(self, hub: str) -> None:
         self._counts.pop(hub, None)
+        self._over.discard(hub)
 
-    def _quota(self, hub: str) -> int:
-        return self._configuration_of(hub).settings.quotas.stored_bytes
+    def quota_of(self, hub: str) -> int:
+        """0 means no limit; also returned for a suspended hub."""
+        try:
+            return self._configuration_of(hub).settings.quotas.stored_bytes
+        except HubbubError:
+            return 0

@@ -1,9 +1,8 @@
-"""Patterns of all nodes at an owner: which nodes are told of a channel that is opened.
+"""Patterns of all nodes at an owner: determines which nodes are told of a channel that opens.
 
-A node that follows a channel by patterns only is one of its watchers: it gets what is said there,
-and does not keep the channel open. What the nodes are subscribed to is known before a channel
-comes into being, so its first message finds them.
-"""
+A node that follows a channel only by patterns is one of its watchers: it receives the channel's
+messages, and does not keep the channel open. Patterns are registered before a channel exists, so
+that its first message reaches the watchers."""
 
 from __future__ import annotations
 
@@ -14,13 +13,22 @@ import msgspec
 
 from hubbub.domain.errors import TooManyMatches
 from hubbub.domain.patterns import PatternSet
-from hubbub.engine.channels.announcements import Emit
 from hubbub.engine.channels.channel import Channel, State
-from hubbub.ports.bus import Attachment, ChannelClosed, ChannelMatched, Matches, Watch
+from hubbub.engine.channels.rooms import OwnerRoom
+from hubbub.ports.bus import (
+    AskWatches,
+    Attachment,
+    ChannelClosed,
+    ChannelMatched,
+    Matches,
+    OwnerBus,
+    Watch,
+    WatchPatterns,
+)
 from hubbub.ports.clock import Clock
 
 _CHANNELS_IN_A_TURN = 2_000
-"""Channels that are compared with a pattern in one turn of the loop."""
+"""Channels compared with a pattern in one turn of the event loop."""
 
 
 class _Watched(msgspec.Struct, frozen=True):
@@ -28,25 +36,29 @@ class _Watched(msgspec.Struct, frozen=True):
     version: int
 
 
-class Watching:
-    """Of all channels of one owner, which opens and closes them."""
+class Watching(OwnerRoom):
+    """The watchers of all channels of one owner, which opens and closes them."""
 
     def __init__(
-        self, channels: Mapping[tuple[str, str], Channel], emit: Emit, clock: Clock
+        self,
+        channels: Mapping[tuple[str, str], Channel],
+        bus: OwnerBus,
+        clock: Clock,
     ) -> None:
         self._channels = channels
-        self._emit = emit
+        self._bus = bus
         self._clock = clock
         self._of_hub: dict[str, dict[str, _Watched]] = {}
-        """By hub and node."""
+        """Patterns by hub and node."""
         self._let_go: dict[str, int] = {}
-        """When a channel of a hub was closed last, in milliseconds since 1970."""
+        """When a channel of a hub was last closed, in milliseconds since 1970."""
         self._began = int(clock.now() * 1000)
+        self.node_requests = {WatchPatterns: self._watch}
 
     # -- what nodes say -------------------------------------------------------------------------
 
     def learn(self, node: str, watch: Watch) -> bool:
-        """These are the node's patterns now; False where it has said something newer."""
+        """Replaces the node's patterns; returns False if it has sent newer ones."""
         known = self._of_hub.get(watch.hub, {}).get(node)
         if known is not None and known.version >= watch.version:
             return known.version == watch.version
@@ -54,8 +66,17 @@ class Watching:
         nodes[node] = _Watched(PatternSet(watch.patterns), watch.version)
         return True
 
-    async def watch(self, node: str, watch: Watch) -> Matches:
+    async def joining(self) -> None:
+        """Asks the other nodes for their patterns; a node that does not respond sends them after
+        the owners changed."""
+        answers = await self._bus.ask_all(AskWatches())
+        for node, watches in answers.given.items():
+            for watch in watches:
+                self.learn(node, watch)
+
+    async def _watch(self, node: str, request: WatchPatterns) -> Matches:
         """Raises `TooManyMatches`."""
+        watch = request.watch
         current = self.learn(node, watch)
         wanted = PatternSet((watch.wanted,)) if watch.wanted else None
         found: list[str] = []
@@ -75,7 +96,7 @@ class Watching:
         return Matches(tuple(found), self._let_go.get(watch.hub, self._began))
 
     def forget(self, node: str) -> None:
-        """The node is gone."""
+        """Drops the patterns of a node that left."""
         for hub, nodes in list(self._of_hub.items()):
             nodes.pop(node, None)
             if not nodes:
@@ -89,14 +110,14 @@ class Watching:
     # -- the watchers of a channel --------------------------------------------------------------
 
     def add(self, node: str, channel: Channel) -> None:
-        """The node follows the channel by patterns only."""
+        """The node follows the channel only by patterns."""
         if node not in channel.nodes:
             channel.nodes = (*channel.nodes, node)
         if node not in channel.watchers:
             channel.watchers = (*channel.watchers, node)
 
     def drop(self, node: str, channel: Channel) -> None:
-        """The node does not follow the channel any more."""
+        """The node no longer follows the channel."""
         channel.nodes = tuple(other for other in channel.nodes if other != node)
         channel.watchers = tuple(other for other in channel.watchers if other != node)
 
@@ -106,17 +127,17 @@ class Watching:
                 self.add(node, channel)
 
     def tell(self, channel: Channel, attachment: Attachment) -> None:
-        """It is known where the channel stands."""
+        """The channel's position is known: its watchers are told."""
         if channel.watchers:
-            self._emit(channel.watchers, channel.hub, channel.name, ChannelMatched(attachment))
+            self._bus.emit(channel.watchers, channel.hub, channel.name, ChannelMatched(attachment))
 
     def closed(self, channel: Channel) -> None:
-        """Nobody used the channel."""
+        """The channel was closed because it was unused."""
         self._let_go[channel.hub] = int(self._clock.now() * 1000)
         if channel.watchers:
-            self._emit(channel.watchers, channel.hub, channel.name, ChannelClosed())
+            self._bus.emit(channel.watchers, channel.hub, channel.name, ChannelClosed())
 
     def took_over(self) -> None:
-        """Channels that others owned may have gone with them."""
+        """Channels may have been closed together with their previous owners."""
         self._began = int(self._clock.now() * 1000)
         self._let_go.clear()

@@ -1,1 +1,1 @@
-"""Commands, after Hubiquitus: what users ask of the hub, and channels that have an owner."""
+"""Hubiquitus commands: requests of users to the hub, and channels with an owner."""

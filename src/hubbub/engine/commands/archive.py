@@ -1,4 +1,4 @@
-"""Commands and results that are stored, as messages of the channels `hCommands` and `hResults`."""
+"""Archive of commands and results: messages of the channels `hCommands` and `hResults`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CommandArchive:
         self._publisher = publisher
 
     async def keep(self, asker: Asker, command: HCommand, result: HResult) -> None:
-        """Both under one id that the hub makes. What cannot be stored is logged, and changes
-        nothing about the result."""
+        """Stores a command and its result under one new id. A failure to store them is logged and
+        does not change the result."""
         correlation = asker.hub.next_message_id()
         for collection, value in (
             (COMMANDS, write_command(command)),
@@ -36,7 +36,7 @@ class CommandArchive:
             try:
                 await self._store(asker, collection, correlation, kept)
             except HubbubError as error:
-                logger.warning("not stored in %s of hub %r: %s", collection, asker.hub.name, error)
+                logger.warning("hub %r: not stored in %s: %s", asker.hub.name, collection, error)
 
     async def _store(
         self, asker: Asker, collection: str, correlation: str, value: dict[str, Any]

@@ -1,4 +1,4 @@
-"""Commands about channels: create, replace and list them, subscribe and unsubscribe."""
+"""Commands that create, replace and list channels, subscribe and unsubscribe."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from msgspec import UNSET
 from hubbub.domain.commands.attributes import read_text
 from hubbub.domain.commands.jids import HUB_USER, channel_id, parse_channel
 from hubbub.domain.commands.objects import HChannel, read_channel, write_channel
+from hubbub.domain.commands.routed import UserFollows
 from hubbub.domain.commands.status import CommandRefused, Status, invalid, not_authorized
 from hubbub.domain.limits import share_of
 from hubbub.domain.permissions import Level, granted
 from hubbub.domain.rules import Binding
-from hubbub.engine.commands.asking import Asker, Extensions
+from hubbub.engine.commands.asking import Asker
 from hubbub.engine.commands.history import ANSWER_BYTES
 from hubbub.engine.commands.parameters import channel_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords, check_active
 from hubbub.engine.directory import Directory
+from hubbub.engine.storing.hooks import StoringHooks
 from hubbub.ports.bus import Bus
 from hubbub.ports.storage import Store
 
 DEFAULT_QUOTA = 10_000
 MAX_RECORD_BYTES = 64 * 1024
-"""Of an hChannel, as JSON."""
+"""Maximum size of an hChannel as JSON."""
 _PAGE = 100
 _CHANNELS = ("hChannels",)
 _SUBSCRIPTIONS = ("hSubscriptions",)
@@ -40,15 +42,16 @@ class ChannelCommands:
         bus: Bus,
         directory: Directory,
         records: ChannelRecords,
-        extensions: Extensions,
+        hooks: StoringHooks,
         session_channels: int,
     ) -> None:
-        """`session_channels`: how many channels a user may be subscribed to, like a session."""
+        """`session_channels`: the maximum number of channels to which a user may be subscribed, as
+        for a session."""
         self._store = store
         self._bus = bus
         self._directory = directory
         self._records = records
-        self._extensions = extensions
+        self._hooks = hooks
         self._session_channels = session_channels
 
     # -- channels -------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class ChannelCommands:
         elif not _may_replace(asker, known):
             raise not_authorized(f"owner of {record.channel!r} is somebody else, and stays it")
         encoded = _encoded(write_channel(record, hub.name))
-        sender, hooks = str(asker.jid.bare), self._extensions.hooks
+        sender, hooks = str(asker.jid.bare), self._hooks
         await hooks.validate(hub.name, _CHANNELS, encoded, sender)
         await self._save(asker, record)
         await hooks.saved(hub.name, _CHANNELS, encoded, sender)
@@ -87,8 +90,8 @@ class ChannelCommands:
         await asyncio.shield(self._directory.binding_changed(hub.name, record.channel))
 
     async def _check_takeable(self, asker: Asker, channel: str) -> None:
-        """Nobody takes over a channel that others use or decided about. Raises `CommandRefused`
-        (5)."""
+        """Raises `CommandRefused` (5) if the channel is in use or an administrator configured it:
+        nobody may take it over."""
         identity, configuration = asker.identity, asker.hub.configuration
         if identity.trusted or (
             granted(identity.grants, "publish", channel)
@@ -107,7 +110,7 @@ class ChannelCommands:
             )
 
     async def visible(self, asker: Asker, params: Any) -> Any:
-        """As many as fit in an answer, behind the channel `after`."""
+        """The visible channels after `after`, as many as fit into a result."""
         after = read_text(params, "after") if isinstance(params, dict) else None
         behind = "" if after is None else parse_channel(after, asker.hub.name)
         names = [name async for name in _visible(asker) if name > behind]
@@ -137,13 +140,13 @@ class ChannelCommands:
             raise CommandRefused(
                 Status.TECHNICAL, f"a user may subscribe to {self._session_channels} channels"
             )
-        sender, hooks = str(asker.jid.bare), self._extensions.hooks
+        sender, hooks = str(asker.jid.bare), self._hooks
         value = {"chid": channel_id(channel, hub.name), "subscriber": sender}
         encoded = msgspec.json.encode(value)
         await hooks.validate(hub.name, _SUBSCRIPTIONS, encoded, sender)
         if not await self._store.add_user_subscription(hub.name, channel, asker.user_id):
             raise not_authorized(f"{asker.jid.bare} is already subscribed to {channel!r}")
-        await self._bus.announce_user(hub.name, asker.user_id, channel, True)
+        await self._bus.broadcast(UserFollows(hub.name, asker.user_id, channel, True))
         await hooks.saved(hub.name, _SUBSCRIPTIONS, encoded, sender)
         return UNSET
 
@@ -155,7 +158,7 @@ class ChannelCommands:
         check_active(binding, channel)
         if not await self._store.delete_user_subscription(hub.name, channel, asker.user_id):
             raise not_authorized(f"{asker.jid.bare} is not subscribed to {channel!r}")
-        await self._bus.announce_user(hub.name, asker.user_id, channel, False)
+        await self._bus.broadcast(UserFollows(hub.name, asker.user_id, channel, False))
         return UNSET
 
     async def subscriptions(self, asker: Asker, params: Any) -> Any:
@@ -179,12 +182,13 @@ def _encoded(channel: dict[str, Any]) -> bytes:
 
 
 def _may_replace(asker: Asker, known: Binding) -> bool:
-    """Services give a channel that lost its owner, and belongs to the hub, to a user."""
+    """Whether the asker may replace the channel. Services may assign a channel without an owner to
+    a user."""
     return known.owner == asker.user_id or (known.owner == HUB_USER and asker.speaks_for_others)
 
 
 async def _visible(asker: Asker) -> AsyncIterator[str]:
-    """The channels that the asker may know of, in order."""
+    """The channels visible to the asker, in order."""
     hub, user_id = asker.hub, asker.user_id
     everything = asker.identity.level is Level.ADMIN
     for number, (channel, binding) in enumerate(sorted(hub.configuration.bindings.items()), 1):

@@ -1,7 +1,6 @@
-"""The collections of a hub, as plugins find documents in them and save documents to them.
+"""Collections of a hub: plugins search them and save documents to them.
 
-Plugins have collections of their own, too: channels that no client has access to.
-"""
+Plugins also have collections of their own: channels to which no client has access."""
 
 from __future__ import annotations
 
@@ -37,10 +36,12 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.storage.commands import CommandStore
 
 SCANNED: Final = 10_000
-"""Documents that one search looks at, the newest first."""
+"""Maximum number of documents that one search reads, the newest first."""
 FOUND_BYTES: Final = 2 * 1024 * 1024
 _DOCUMENT_BYTES: Final = 500
-"""What a document costs beside its payload."""
+"""Size of a document besides its payload."""
+_CHECK_BYTES: Final = 8
+"""Bytes whose processing takes as long as one comparison."""
 
 _CHANNELS = "hChannels"
 _SUBSCRIPTIONS = "hSubscriptions"
@@ -67,15 +68,16 @@ class Collections:
         self._searches = HubLocks()
 
     def now(self) -> int:
-        """Milliseconds since 1970."""
+        """In milliseconds since 1970."""
         return int(self._clock.now() * 1000)
 
     async def find(
         self, asker: Asker, collection: object, criteria: object, sort: object, limit: object
     ) -> list[Document]:
-        """Of the whole hub, whoever asks. Without `sort`, the newest first. A hub has one search at
-        a time, in turns of the loop. Raises `CommandRefused` and `HubbubError`."""
-        matches = compile_criteria(criteria, self.now())
+        """Searches the documents of the whole hub, whoever asks; without `sort` the newest come
+        first. A hub runs one search at a time, in slices. Raises `CommandRefused` and
+        `HubbubError`."""
+        compiled = compile_criteria(criteria, self.now())
         keys, most = read_sort(sort), read_limit(limit)
         found: list[Document] = []
         room, scanned, turn = FOUND_BYTES, 0, 0
@@ -87,11 +89,11 @@ class Collections:
                 size = (
                     _DOCUMENT_BYTES if message is None else _DOCUMENT_BYTES + len(message.payload)
                 )
-                turn += size
+                turn += size + _CHECK_BYTES * compiled.checks
                 if turn > TURN_BYTES:
                     turn = 0
                     await asyncio.sleep(0)
-                if matches(document, message):
+                if compiled.matches(document, message):
                     found.append(document)
                     room -= size
         return sorted_documents(found, keys)[:most]
@@ -133,7 +135,7 @@ class Collections:
         return write_channel(record, hub.name)
 
     async def save(self, asker: Asker, collection: str, document: Document) -> Document:
-        """Add a document to a collection of plugins; its validators look at it. Raises
+        """Adds a document to a plugins' collection, after its validators accepted it. Raises
         `CommandRefused` and `HubbubError`."""
         hub = asker.hub
         item = PublishItem(
@@ -147,7 +149,7 @@ class Collections:
 
 
 def is_own(collection: object) -> bool:
-    """Whether a plugin may give a collection of its own this name."""
+    """Whether plugins may use this name for a collection of their own."""
     taken = (_CHANNELS, _SUBSCRIPTIONS, _DIRECT, "hMessages", *_AS_PAYLOADS)
     return (
         isinstance(collection, str) and bool(_OWN.fullmatch(collection)) and collection not in taken
@@ -155,7 +157,7 @@ def is_own(collection: object) -> bool:
 
 
 def _channel_of(hub: Hub, collection: object) -> tuple[str, bool]:
-    """The channel of a collection, and whether its documents are payloads."""
+    """The channel of a collection, and whether its documents are message payloads."""
     if isinstance(collection, str):
         if collection in _AS_PAYLOADS:
             return collection, True

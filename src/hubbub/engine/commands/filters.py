@@ -1,4 +1,4 @@
-"""Commands about the filters of the asking session."""
+"""Commands that manage the filters of the sender's session."""
 
 from __future__ import annotations
 

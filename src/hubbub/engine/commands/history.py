@@ -1,12 +1,12 @@
-"""Commands that read stored messages. The filters of the asking session apply."""
+"""Commands that read stored messages. The filters of the sender's session apply."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from hubbub.domain.commands.attributes import is_number, read_required_text, read_text
-from hubbub.domain.commands.mapping import from_message
+from hubbub.domain.commands.attributes import read_required_text, read_text
+from hubbub.domain.commands.mapping import from_message, published_of
 from hubbub.domain.commands.objects import (
     MAX_MSG_RETRIEVAL,
     HChannel,
@@ -15,24 +15,27 @@ from hubbub.domain.commands.objects import (
 )
 from hubbub.domain.commands.status import CommandRefused, not_available
 from hubbub.domain.filters.filters import NO_FILTERS, Filters
-from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
 from hubbub.domain.threads import MAX_PAGE, Thread, ThreadsQuery
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.commands.parameters import channel_in, page_in, required_object, valid_object
 from hubbub.engine.commands.records import ChannelRecords
+from hubbub.engine.delivery.screening import Screening
 from hubbub.engine.hub import Hub
+from hubbub.engine.large_work import TURN_BYTES
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
 DEFAULT_LAST: Final = 10
 MAX_LAST: Final = 1000
 ANSWER_BYTES: Final = 4 * 1024 * 1024
-"""Payloads in one answer; further messages are left out."""
+"""Maximum size of the payloads in one result; further messages are left out."""
 SCANNED: Final = 100_000
-"""Of the newest messages of a channel that one command looks at."""
+"""Maximum number of messages that one command reads, from the newest on."""
 _PAGE: Final = 200
+_MESSAGE_BYTES: Final = 500
+"""Cost of encoding a message besides its payload, in bytes."""
 
 
 class HistoryCommands:
@@ -42,54 +45,60 @@ class HistoryCommands:
         self._records = records
 
     async def last_messages(self, asker: Asker, params: Any) -> Any:
-        """The newest N that pass the filters, the newest `published` first."""
+        """The N messages with the newest `published` that pass the filters, the newest first.
+        Clients may give `published`: it decides among the messages that are read to find N, which
+        are at least `_PAGE`."""
         given = required_object(params)
         channel = channel_in(asker, given)
         self._records.check(asker, channel)
         await asker.hub.consent(asker.identity, channel)
         wanted = _wanted(given, await self._records.read(asker.hub, channel))
-        answer = _Answer(self._now(), filters_of(asker), wanted)
+        answer = _HistoryAnswer(self._screening(asker, channel), max(wanted, _PAGE))
+        read = 0
         async for message in self.backwards(asker.hub, channel):
-            if answer.full:
+            if answer.full or (read >= _PAGE and len(answer.messages) >= wanted):
                 break
-            answer.offer(message)
-        found = sorted(answer.messages, key=lambda each: -(from_message(each).published or 0))
-        return await self._written(asker.hub, found)
+            await answer.offer(message)
+            read += 1
+        found = sorted(answer.messages, key=published_of, reverse=True)
+        return await self._written(asker.hub, found[:wanted])
 
     async def relevant_messages(self, asker: Asker, params: Any) -> Any:
-        """Those whose relevance is not over, the newest first."""
+        """Messages that are still relevant, the newest first."""
         given = valid_object(params)
         channel = channel_in(asker, given)
         self._records.check(asker, channel)
         await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
         now = self._now()
-        answer = _Answer(now, filters_of(asker), limit)
+        answer = _HistoryAnswer(self._screening(asker, channel), limit)
         skipping = after is not None
         async for message in self.backwards(asker.hub, channel):
             if answer.full:
                 break
             until = message.attributes.relevant_until if message.attributes else None
             if not skipping and until is not None and until >= now:
-                answer.offer(message)
+                await answer.offer(message)
             skipping = skipping and message.id != after
         return await self._written(asker.hub, answer.messages)
 
     async def thread(self, asker: Asker, params: Any) -> Any:
-        """The messages of one conversation, the oldest first, if its first one passes."""
+        """The messages of one conversation, the oldest first, if the first one passes the
+        filters."""
         given = valid_object(params)
         channel = channel_in(asker, given)
         convid = read_required_text(given, "convid")
         self._records.check(asker, channel)
         await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
-        filters, answer = filters_of(asker), _Answer(self._now(), NO_FILTERS, limit)
+        screening = self._screening(asker, channel)
+        answer = _HistoryAnswer(Screening(None, self._now(), asker.hub.slices), limit)
         skipping, first = after is not None, True
         async for message in self._conversation(asker.hub, channel, convid):
-            if first and not filters.passes(MessageView(message, self._now())):
+            if first and not await screening.passes(message):
                 return []
             first = False
-            if not skipping and not answer.offer(message):
+            if not skipping and not await answer.offer(message):
                 break
             skipping = skipping and message.id != after
         if skipping:
@@ -97,7 +106,7 @@ class HistoryCommands:
         return await self._written(asker.hub, answer.messages)
 
     async def threads(self, asker: Asker, params: Any) -> Any:
-        """Conversations in the order of their first messages, which the filters test."""
+        """Conversations ordered by their first messages, to which the filters apply."""
         given = valid_object(params)
         channel = channel_in(asker, given)
         status = read_text(given, "status")
@@ -105,10 +114,10 @@ class HistoryCommands:
         await asker.hub.consent(asker.identity, channel)
         limit, after = page_in(given)
         start = 0 if after is None else await self._first_serial(asker.hub, channel, after)
-        filters, now = filters_of(asker), self._now()
+        screening = self._screening(asker, channel)
         found: list[str] = []
         async for thread in self._threads(asker.hub, channel, start, status):
-            if filters.passes(MessageView(thread.first, now)):
+            if await screening.passes(thread.first):
                 found.append(thread.conversation_id)
             if len(found) == limit:
                 break
@@ -117,10 +126,10 @@ class HistoryCommands:
     # -- pages ----------------------------------------------------------------------------------
 
     async def backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
-        """The newest messages, the newest first."""
+        """Pages of messages from the newest on."""
         before: int | None = None
         for _ in range(0, SCANNED, _PAGE):
-            page = await self._bus.history(HistoryQuery(hub.name, channel, _PAGE, before=before))
+            page = await self._bus.ask(HistoryQuery(hub.name, channel, _PAGE, before=before))
             for message in reversed(page.messages):
                 yield message
             if not page.more or not page.messages:
@@ -131,7 +140,7 @@ class HistoryCommands:
         after = 0
         while True:
             query = HistoryQuery(hub.name, channel, _PAGE, after=after, conversation=convid)
-            page = await self._bus.history(query)
+            page = await self._bus.ask(query)
             for message in page.messages:
                 yield message
             if not page.more or not page.messages:
@@ -148,7 +157,7 @@ class HistoryCommands:
     ) -> AsyncIterator[Thread]:
         for _ in range(0, SCANNED, MAX_PAGE):
             query = ThreadsQuery(hub.name, channel, MAX_PAGE, after, status)
-            page = await self._bus.threads(query)
+            page = await self._bus.ask(query)
             for thread in page.threads:
                 yield thread
             if not page.more or not page.threads:
@@ -156,19 +165,31 @@ class HistoryCommands:
             after = page.threads[-1].first.serial
 
     async def _written(self, hub: Hub, messages: list[Message]) -> list[dict[str, Any]]:
-        await hub.take_turn(sum(len(message.payload) for message in messages))
-        return [write_message(from_message(message)) for message in messages]
+        """Encodes the messages, in slices if they are many or large."""
+        written: list[dict[str, Any]] = []
+        left = TURN_BYTES
+        for message in messages:
+            if left <= 0:
+                await hub.slices.next()
+                left = TURN_BYTES
+            left -= _MESSAGE_BYTES + len(message.payload)
+            written.append(write_message(from_message(message)))
+        return written
+
+    def _screening(self, asker: Asker, channel: str) -> Screening:
+        """The filters of the sender's session."""
+        screen = filters_of(asker).for_channel(channel)
+        return Screening(screen, self._now(), asker.hub.slices)
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)
 
 
-class _Answer:
-    """The messages that pass, as many as were asked for and fit."""
+class _HistoryAnswer:
+    """Collects messages that pass, up to the requested number and the size limit."""
 
-    def __init__(self, now: int, filters: Filters, limit: int) -> None:
-        self._now = now
-        self._filters = filters
+    def __init__(self, screening: Screening, limit: int) -> None:
+        self._screening = screening
         self._limit = limit
         self._room = ANSWER_BYTES
         self.messages: list[Message] = []
@@ -177,28 +198,27 @@ class _Answer:
     def full(self) -> bool:
         return len(self.messages) >= self._limit or self._room <= 0
 
-    def offer(self, message: Message) -> bool:
-        """Whether there is room for another one."""
-        if not self.full and self._filters.passes(MessageView(message, self._now)):
+    async def offer(self, message: Message) -> bool:
+        """Returns whether there is room for another message."""
+        if not self.full and await self._screening.passes(message):
             self.messages.append(message)
             self._room -= len(message.payload)
         return not self.full
 
 
 def filters_of(asker: Asker) -> Filters:
-    """Those of the session; over HTTP there are none."""
+    """The filters of the session; none over HTTP."""
     return NO_FILTERS if asker.session is None else asker.session.filters
 
 
 def _nowhere(after: object) -> CommandRefused:
-    """A page behind what retention or an erasure took away is neither the first nor the last."""
+    """Whether a page lies beyond messages that retention or an erasure deleted."""
     return not_available(f"after is {after!r}, which is not stored any more; begin without it")
 
 
 def _wanted(params: dict[str, Any], record: HChannel | None) -> int:
     given: Any = params.get("nbLastMsg")
     if given is None:
-        given = number_of(((record and record.headers) or {}).get(MAX_MSG_RETRIEVAL))
-    if not is_number(given) or given < 1:
-        return DEFAULT_LAST
-    return int(min(given, MAX_LAST))
+        given = ((record and record.headers) or {}).get(MAX_MSG_RETRIEVAL)
+    number = number_of(given)
+    return DEFAULT_LAST if number is None or number < 1 else int(min(number, MAX_LAST))

@@ -1,4 +1,4 @@
-"""Reading the params of commands."""
+"""Reads the params of commands."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from hubbub.engine.commands.asking import Asker
 
 
 def required_object(params: Any) -> dict[str, Any]:
-    """Raises `CommandRefused` (6) where params are missing or no object."""
+    """Raises `CommandRefused` (6) if params are missing or not an object."""
     if not isinstance(params, dict):
         raise missing(f"params is {shown(params)}; give an object")
     return params
 
 
 def valid_object(params: Any) -> dict[str, Any]:
-    """Raises `CommandRefused` (7) where params are missing or no object."""
+    """Raises `CommandRefused` (7) if params are missing or not an object."""
     if not isinstance(params, dict):
         raise invalid(f"params is {shown(params)}; give an object")
     return params
 
 
 def channel_in(asker: Asker, params: dict[str, Any]) -> str:
-    """The channel that `chid` names. Raises `CommandRefused`: 6, 7, or 9 for another domain."""
+    """The channel in `chid`. Raises `CommandRefused`: 6 if missing, 7 if invalid, 9 for another
+    domain."""
     return parse_channel(read_required_text(params, "chid"), asker.hub.name)
 
 
 def page_in(params: dict[str, Any]) -> tuple[int, str | None]:
-    """`limit` and `after`. Raises `CommandRefused` (7)."""
+    """Returns `limit` and `after`. Raises `CommandRefused` (7)."""
     limit = params.get("limit")
     if limit is None:
         return DEFAULT_PAGE, read_text(params, "after")

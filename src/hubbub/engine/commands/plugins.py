@@ -1,4 +1,4 @@
-"""Commands of plugins: handed to their processes, with what their context may ask of the hub."""
+"""Commands of plugins: runs them in their processes and serves their requests to the hub."""
 
 from __future__ import annotations
 
@@ -22,24 +22,27 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import Message
 from hubbub.domain.permissions import Identity, Level
-from hubbub.domain.plugins.shape import RUN, Shape
+from hubbub.domain.plugins.shape import RUN, PluginShape
 from hubbub.domain.shown import shown
-from hubbub.engine.commands.asking import Asker, CommandPlugins, PluginCommand
+from hubbub.engine.commands.asking import Asker, CommandPlugins, Execute, PluginCommand
 from hubbub.engine.commands.collections import Collections, is_own
+from hubbub.engine.commands.failures import status_of
 from hubbub.engine.commands.history import filters_of
-from hubbub.engine.commands.service import Commands, status_of
+from hubbub.engine.delivery.screening import Screening
 from hubbub.engine.hub import Hub
 from hubbub.ports.plugins import CallContext, PluginCall, PluginHost, PluginReply, Plugins
 
 logger = logging.getLogger(__name__)
 
 MAX_DEPTH: Final = 4
-"""Plugins that may wait for each other."""
+"""Maximum depth of plugins that wait for each other."""
+_VIEW_CHECKS: Final = 100
+"""Comparisons that take as long as reading an hMessage of a plugin."""
 _depth: ContextVar[int] = ContextVar("_depth", default=0)
 
 
 class PluginRefused(Exception):
-    """A command that a plugin asked for ended with a status, of a plugin perhaps."""
+    """A command requested by a plugin ended with an unsuccessful status."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -48,29 +51,25 @@ class PluginRefused(Exception):
 
 
 class PluginCommands(CommandPlugins):
-    def __init__(self, plugins: Plugins, commands: Commands, collections: Collections) -> None:
+    def __init__(self, plugins: Plugins, collections: Collections) -> None:
         self._plugins = plugins
-        self._commands = commands
         self._collections = collections
 
     def find(self, hub: Hub, name: str) -> PluginCommand | None:
         shape = self._plugins.find(name)
         if shape is None or not shape.run:
             return None
-        return _Plugin(self._plugins, name, shape, self._commands, self._collections)
+        return _Plugin(self._plugins, name, shape, self._collections)
 
 
 class _Plugin(PluginCommand):
-    def __init__(
-        self, plugins: Plugins, name: str, shape: Shape, commands: Commands, kept: Collections
-    ) -> None:
+    def __init__(self, plugins: Plugins, name: str, shape: PluginShape, kept: Collections) -> None:
         self._plugins = plugins
         self._name = name
         self._shape = shape
-        self._commands = commands
         self._collections = kept
 
-    async def run(self, asker: Asker, command: HCommand) -> HResult:
+    async def run(self, asker: Asker, command: HCommand, execute: Execute) -> HResult:
         depth = _depth.get()
         if depth >= MAX_DEPTH:
             raise not_available(f"{command.cmd}: plugins wait for each other {depth} deep")
@@ -82,20 +81,20 @@ class _Plugin(PluginCommand):
             CallContext(asker.hub.name, str(asker.jid), session),
             self._shape.timeout_ms,
         )
-        host = _Host(asker, self._commands, self._collections, depth)
+        host = _Host(asker, execute, self._collections, depth)
         reply = await self._plugins.call(asker.hub.name, call, host)
         result = reply.text or msgspec.json.decode(reply.value)
         return HResult(command.cmd, command.reqid, reply.status, result)
 
 
 class _Host(PluginHost):
-    """What one call asks: as its asker, or as another user of the hub."""
+    """Serves the requests of one call, in the name of its asker or of another user."""
 
     def __init__(
-        self, asker: Asker, commands: Commands, collections: Collections, depth: int
+        self, asker: Asker, execute: Execute, collections: Collections, depth: int
     ) -> None:
         self._asker = asker
-        self._commands = commands
+        self._executed = execute
         self._collections = collections
         self._level = depth + 1
         self._operations: dict[str, Callable[..., Awaitable[Any]]] = {
@@ -117,7 +116,11 @@ class _Host(PluginHost):
         except HubbubError as error:
             return PluginReply(int(status_of(error)), text=error.message)
         except Exception:
-            logger.exception("%s of a plugin failed in an unforeseen way", operation[:40])
+            logger.exception(
+                "hub %s: %s of a plugin failed in an unforeseen way",
+                self._asker.hub.name,
+                operation[:40],
+            )
             return PluginReply(int(Status.TECHNICAL), text="the hub failed to answer the plugin")
 
     async def _asked(self, operation: str, arguments: bytes) -> Any:
@@ -133,11 +136,16 @@ class _Host(PluginHost):
     async def _filter_messages(self, messages: object) -> Any:
         if not isinstance(messages, list):
             raise invalid(f"messages are {shown(messages)}; give a list")
-        filters = filters_of(self._asker)
-        return [each for each in messages if filters.passes(self._view(each))]
+        now, slices = self._collections.now(), self._asker.hub.slices
+        screening = Screening(filters_of(self._asker), now, slices)
+        found = []
+        for each in messages:
+            if await screening.admits(self._view(each), made=_VIEW_CHECKS):
+                found.append(each)
+        return found
 
     def _view(self, given: object) -> MessageView:
-        """A message as filters look at it. Raises `CommandRefused`."""
+        """A message in the form that filters test. Raises `CommandRefused`."""
         if not isinstance(given, dict):
             raise invalid(f"a message is {shown(given)}; give an hMessage")
         hub = self._asker.hub.name
@@ -207,13 +215,13 @@ class _Host(PluginHost):
             asker = Asker(asker.hub, identity, None, asker.technology)
         entity = str(hub_jid(asker.hub.name))
         command = HCommand("plugin", str(asker.jid), entity, cmd, params=params)
-        result = await self._commands.execute(asker, command)
+        result = await self._executed(asker, command)
         if result.status:
             raise PluginRefused(result.status, str(result.result))
         return None if result.result is msgspec.UNSET else result.result
 
     def _acting(self, as_user: object) -> Jid:
-        """The user as whom the plugin acts. Raises `CommandRefused`."""
+        """The user in whose name the plugin acts. Raises `CommandRefused`."""
         hub = self._asker.hub.name
         if as_user is None:
             return self._asker.jid

@@ -1,4 +1,4 @@
-"""The command hPublish: an hMessage to a channel, or to a user."""
+"""The command hPublish: sends an hMessage to a channel or a user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hubbub.domain.commands.status import invalid, not_available
 from hubbub.domain.errors import InvalidAttribute
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import PublishItem
-from hubbub.engine.commands.asking import Asker, Extensions
+from hubbub.engine.commands.asking import Asker, CommandRouter
 from hubbub.engine.commands.parameters import required_object
 from hubbub.engine.commands.records import ChannelRecords, check_active, check_participant
 from hubbub.engine.publishing import Publisher
@@ -32,12 +32,12 @@ class PublishCommand:
         publisher: Publisher,
         clock: Clock,
         records: ChannelRecords,
-        extensions: Extensions,
+        router: CommandRouter,
     ) -> None:
         self._publisher = publisher
         self._clock = clock
         self._records = records
-        self._extensions = extensions
+        self._router = router
 
     async def publish(self, asker: Asker, params: Any) -> Any:
         message = read_message(required_object(params), asker.jid)
@@ -51,7 +51,7 @@ class PublishCommand:
         return await self._publish(asker, completed, to_item(completed, target), asker.identity)
 
     async def _send_to(self, asker: Asker, message: HMessage, receiver: Jid) -> Any:
-        """To a user's sessions; no participation is needed."""
+        """Sends to a user's sessions; the sender need not be a participant of a channel."""
         if receiver.domain != asker.hub.name or receiver.user == HUB_USER:
             raise not_available(f"chid {message.chid!r} is no user of {asker.hub.name!r}")
         completed = self._completed(asker, message, None)
@@ -62,11 +62,11 @@ class PublishCommand:
         else:
             self._check_direct(asker, completed)
             written = write_message(completed)
-        await self._extensions.router.deliver(asker.hub, receiver, completed)
+        await self._router.deliver(asker.hub, receiver, completed)
         return written
 
     def _check_direct(self, asker: Asker, message: HMessage) -> None:
-        """The bounds and quotas of every message hold for one that nobody stores, too. Raises
+        """Applies the limits and quotas of stored messages to one that is not stored. Raises
         `CommandRefused` and `HubbubError`."""
         item = to_item(message, DIRECT_MESSAGES)
         with _in_words_of_hmessages():

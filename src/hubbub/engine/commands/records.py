@@ -1,4 +1,4 @@
-"""Records of channels with an owner: checks, and the parts that are read on demand."""
+"""Records of channels with an owner: reads them on demand and checks them."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ _CACHED = 4096
 
 
 class ChannelRecords:
-    """Of the channels of one node's hubs."""
+    """Channel records of one node's hubs."""
 
     def __init__(self, store: CommandStore) -> None:
         self._store = store
         self._cache: dict[tuple[str, str], tuple[Binding, HChannel]] = {}
-        """Valid as long as the directory has the same binding."""
+        """An entry is valid while the directory holds the same binding."""
 
     def existing(self, hub: Hub, channel: str) -> Binding:
-        """Raises `CommandRefused` (9)."""
+        """The record of a channel. Raises `CommandRefused` (9)."""
         binding = hub.configuration.bindings.get(channel)
         if binding is None:
             raise not_available(f"there is no channel {channel_id(channel, hub.name)}")
         return binding
 
     def check(self, asker: Asker, channel: str) -> Binding:
-        """That it exists (9), is active (5), and the sender takes part (5)."""
+        """Raises `CommandRefused` if the channel does not exist (9), is inactive (5), or the sender
+        is no participant (5)."""
         binding = self.existing(asker.hub, channel)
         check_active(binding, channel)
         check_participant(binding, asker, channel)
         return binding
 
     async def read(self, hub: Hub, channel: str) -> HChannel | None:
-        """The whole record; None where the channel has no owner."""
+        """The whole record; None if the channel has no owner."""
         binding = hub.configuration.bindings.get(channel)
         if binding is None:
             return None

@@ -1,14 +1,12 @@
-"""Commands and messages from one client to another, on this node or another one.
+"""Routes commands and messages from one client to another, on any node.
 
-The asking node makes a request id, hands the command to all sessions of the receiver on every node,
-and waits. A node remembers whom it handed a command to: only such a session can answer, once. The
-first answer ends the wait, and what comes later finds nobody who waits.
-"""
+The sender's node creates a request id, sends the command to all sessions of the receiver on every
+node, and waits. Each node remembers the sessions that received the command: only they may answer,
+once each. The first result is returned; later ones are dropped."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,59 +17,74 @@ from msgspec import UNSET
 from hubbub.domain.commands.jids import Jid, parse_jid
 from hubbub.domain.commands.mapping import to_item
 from hubbub.domain.commands.objects import HCommand, HMessage, HResult, write_command
-from hubbub.domain.commands.routed import Receiver, RoutedCommand, RoutedMessage, RoutedResult
+from hubbub.domain.commands.routed import (
+    CommandAddressee,
+    ReturnResult,
+    RouteCommand,
+    RoutedCommand,
+    RoutedMessage,
+    RoutedResult,
+    RouteMessage,
+)
 from hubbub.domain.commands.status import CommandRefused, Status, invalid, not_available
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import Message
 from hubbub.domain.names import user_channel
-from hubbub.domain.notices import CommandReceived, Delivery
+from hubbub.domain.notices import CommandReceived, MessageDelivery
 from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 from hubbub.engine.commands.asking import Asker
 from hubbub.engine.hub import Hub, SessionState
-from hubbub.ports.bus import Bus
+from hubbub.engine.rooms import Room
+from hubbub.ports import randomness
+from hubbub.ports.bus import Answers, Bus
 from hubbub.ports.clock import Clock
 
 DEFAULT_SECONDS: Final = 5.0
 MOST_OF_HUB: Final = 10_000
-"""Commands of a hub that wait for the answers of clients, asked on one node."""
+"""Maximum number of pending commands per hub on the node of their senders."""
 MOST_BYTES_OF_HUB: Final = 64 * 1024 * 1024
-"""Of those commands, as JSON."""
+"""Maximum total size of these commands as JSON."""
 MOST_OF_SESSION: Final = 100
-"""Commands that one session was handed and has not answered."""
+"""Maximum number of unanswered commands per receiving session."""
 _STREAM: Final = "sse"
-"""A stream cannot answer."""
+"""A one-way stream (SSE) cannot answer."""
 
 
 class _HandedOut(msgspec.Struct, eq=False):
-    """A command that sessions of this node may answer, for the node that asks (None: this one)."""
+    """A command for sessions of this node, with the node that waits for the result."""
 
-    asking: str | None
+    asking: str
     sessions: set[str]
     expiry: asyncio.TimerHandle
 
 
-class ClientRouter:
-    """Implements `engine.commands.asking.Router` and `ports.bus.CommandReceiver` for one node."""
+class ClientRouter(Room):
+    """Implements `engine.commands.asking.Router` for one node."""
 
     def __init__(self, bus: Bus, clock: Clock, hubs: Mapping[str, Hub]) -> None:
         self._bus = bus
         self._clock = clock
         self._hubs = hubs
         self._waiting: dict[str, asyncio.Future[RoutedResult]] = {}
-        """By request id: what this node's clients asked for."""
+        """Pending commands of this node's clients, by request id."""
         self._waiting_of_hub: Counter[str] = Counter()
         self._bytes_of_hub: Counter[str] = Counter()
-        self._asking: set[asyncio.Future[int]] = set()
-        """Questions to other nodes that are under way."""
+        self._asking: set[asyncio.Future[Answers[int]]] = set()
+        """Requests to other nodes in progress."""
         self._handed_out: dict[str, _HandedOut] = {}
         self._unanswered: Counter[str] = Counter()
-        """By session."""
-        bus.receive_commands(self)
+        """Unanswered commands by session."""
+        self.node_requests = {
+            RouteCommand: self._hand_out,
+            ReturnResult: self._take_result,
+            RouteMessage: self._hand_message_out,
+        }
 
     # -- for those who ask ----------------------------------------------------------------------
 
     async def route(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
-        """Raises `CommandRefused`: 9 where nobody is there, 10 where nobody answers in time."""
+        """Raises `CommandRefused`: 9 if the receiver has no session, 10 if no result arrives in
+        time."""
         routed = self._routed(asker, command, entity)
         hub, size = asker.hub.name, len(routed.command)
         waiting, waiting_bytes = self._waiting_of_hub[hub], self._bytes_of_hub[hub]
@@ -100,34 +113,35 @@ class ClientRouter:
         return HResult(command.cmd, command.reqid, result.status, found)
 
     def _routed(self, asker: Asker, command: HCommand, entity: Jid) -> RoutedCommand:
-        """The command with the proven address of the asker, under an id that nobody can guess."""
-        req_id = secrets.token_urlsafe(16)
+        """The command with the sender's verified JID and an unguessable request id."""
+        req_id = randomness.token_urlsafe(16)
         handed = msgspec.structs.replace(
             command, reqid=req_id, sender=str(asker.jid), requester=None, timeout_ms=None
         )
         seconds = DEFAULT_SECONDS if command.timeout_ms is None else command.timeout_ms / 1000
-        receiver = Receiver(entity.domain, entity.user, entity.resource)
+        receiver = CommandAddressee(entity.domain, entity.user, entity.resource)
         return RoutedCommand(receiver, req_id, _encoded(write_command(handed)), seconds)
 
     async def _hand_to_all(
         self, routed: RoutedCommand, answer: asyncio.Future[RoutedResult]
     ) -> None:
-        """Other nodes are asked also where this one has sessions of the receiver. Raises
-        `CommandRefused` (9) where no node has one."""
-        here = self._hand_out(None, routed)
-        elsewhere = asyncio.ensure_future(self._bus.route_command(routed))
-        self._asking.add(elsewhere)
-        elsewhere.add_done_callback(self._asking.discard)
-        if here:
+        """Sends the command to all nodes. Raises `CommandRefused` (9) if none has a session of the
+        receiver; a node that crashed before it responded may have delivered the command."""
+        asking = asyncio.ensure_future(self._bus.ask_all(RouteCommand(routed)))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+        await asyncio.wait((answer, asking), return_when=asyncio.FIRST_COMPLETED)
+        if answer.done():
             return
-        await asyncio.wait((answer, elsewhere), return_when=asyncio.FIRST_COMPLETED)
-        if not answer.done() and not elsewhere.result():
+        answers = asking.result()
+        perhaps = any(missing.taken for missing in answers.missing.values())
+        if not perhaps and not sum(answers.given.values()):
             raise not_available(f"no session of {routed.receiver.user_id!r} is there")
 
     async def deliver(self, hub: Hub, receiver: Jid, message: HMessage) -> None:
         item = to_item(message, user_channel(receiver.user))
         routed = RoutedMessage(
-            Receiver(receiver.domain, receiver.user, receiver.resource),
+            CommandAddressee(receiver.domain, receiver.user, receiver.resource),
             Message(
                 id=message.msgid or hub.next_message_id(),
                 hub=hub.name,
@@ -141,8 +155,7 @@ class ClientRouter:
                 attributes=item.attributes,
             ),
         )
-        self.message_routed(routed)
-        await self._bus.route_message(routed)
+        await self._bus.ask_all(RouteMessage(routed))
 
     # -- for those who are asked ----------------------------------------------------------------
 
@@ -158,14 +171,13 @@ class ClientRouter:
         if not handed.sessions:
             handed.expiry.cancel()
             del self._handed_out[req_id]
-        routed = _read_result(req_id, given)
-        if handed.asking is None:
-            self.result_routed(routed)
-        else:
-            self._bus.return_result(handed.asking, routed)
+        self._bus.send(ReturnResult(_read_result(req_id, given)), handed.asking)
 
-    def _hand_out(self, asking: str | None, routed: RoutedCommand) -> int:
-        """Answers to how many sessions of this node."""
+    # -- between nodes, this one included -------------------------------------------------------
+
+    async def _hand_out(self, asking: str, request: RouteCommand) -> int:
+        """Returns the number of sessions of this node that received the command."""
+        routed = request.routed
         sessions = [
             session
             for session in self._sessions(routed.receiver)
@@ -189,7 +201,7 @@ class ClientRouter:
         for session_id in self._handed_out.pop(req_id).sessions:
             _count_down(self._unanswered, session_id)
 
-    def _sessions(self, receiver: Receiver) -> Iterable[SessionState]:
+    def _sessions(self, receiver: CommandAddressee) -> Iterable[SessionState]:
         hub = self._hubs.get(receiver.hub)
         found = [] if hub is None else hub.sessions_of(receiver.user_id)
         return [
@@ -199,26 +211,24 @@ class ClientRouter:
             and receiver.session_id in (None, session.id)
         ]
 
-    # -- between nodes --------------------------------------------------------------------------
-
-    def command_routed(self, asking: str, routed: RoutedCommand) -> int:
-        return self._hand_out(asking, routed)
-
-    def result_routed(self, routed: RoutedResult) -> None:
+    async def _take_result(self, _: str, request: ReturnResult) -> None:
+        routed = request.routed
         answer = self._waiting.get(routed.req_id)
         if answer is not None and not answer.done():
             answer.set_result(routed)
 
-    def message_routed(self, routed: RoutedMessage) -> None:
+    async def _hand_message_out(self, _: str, request: RouteMessage) -> int:
+        routed = request.routed
         view = MessageView(routed.message, int(self._clock.now() * 1000))
         for session in self._sessions(routed.receiver):
             screen = session.screen(routed.message.channel)
             if screen is None or screen.passes(view):
-                session.send(Delivery(routed.message))
+                session.send(MessageDelivery(routed.message))
+        return 0
 
 
 def _read_result(req_id: str, given: Mapping[str, Any]) -> RoutedResult:
-    """A result that cannot be read is a technical failure of the client that sent it."""
+    """An unreadable result counts as a technical failure of the client that sent it."""
     try:
         status = _read_status(given.get("status"))
         result = given.get("result")
@@ -251,7 +261,7 @@ def _user_of(publisher: str) -> str | None:
 
 
 def _count_down(counter: Counter[str], key: str, by: int = 1) -> None:
-    """What is at zero is not kept."""
+    """Removes counters that reach zero."""
     counter[key] -= by
     if not counter[key]:
         del counter[key]

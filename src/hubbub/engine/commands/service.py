@@ -1,4 +1,4 @@
-"""Commands: one service behind all doors. Whatever happens, the answer is an hResult."""
+"""The command service for all gateways. Every command gets an hResult, whatever fails."""
 
 from __future__ import annotations
 
@@ -19,50 +19,37 @@ from hubbub.domain.commands.status import (
     not_available,
 )
 from hubbub.domain.errors import (
-    BadRequest,
-    Denied,
     HubbubError,
-    IncompleteFilter,
-    InvalidToken,
-    NotAuthenticated,
-    NotFound,
-    NotPermitted,
-    ValidationFailed,
 )
 from hubbub.domain.permissions import Level
 from hubbub.engine.commands.archive import CommandArchive
-from hubbub.engine.commands.asking import Asker, Extensions, Handler
+from hubbub.engine.commands.asking import Asker, CommandPlugins, CommandRouter, Handler
 from hubbub.engine.commands.channels import ChannelCommands
+from hubbub.engine.commands.collections import Collections
+from hubbub.engine.commands.failures import status_of
 from hubbub.engine.commands.filters import FilterCommands
 from hubbub.engine.commands.history import HistoryCommands
+from hubbub.engine.commands.plugins import PluginCommands
 from hubbub.engine.commands.publishing import PublishCommand
 from hubbub.engine.commands.records import ChannelRecords
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.sessions.filtering import SessionFilters
+from hubbub.engine.storing.hooks import StoringHooks
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
+from hubbub.ports.plugins import Plugins
 from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS: Final = 5000
 ECHO: Final = "hecho"
-_STATUSES: Final[tuple[tuple[type[HubbubError], Status], ...]] = (
-    (NotPermitted, Status.NOT_AUTHORIZED),
-    (NotAuthenticated, Status.NOT_AUTHORIZED),
-    (InvalidToken, Status.NOT_AUTHORIZED),
-    (Denied, Status.NOT_AUTHORIZED),
-    (IncompleteFilter, Status.MISSING),
-    (NotFound, Status.NOT_AVAILABLE),
-    (BadRequest, Status.INVALID),
-)
-"""Of errors of the hub; all others are technical."""
 
 
 class Commands:
-    """Of one node. `extensions` are replaced by who has them."""
+    """Executes the commands of all hubs of one node."""
 
     def __init__(
         self,
@@ -74,17 +61,24 @@ class Commands:
         publisher: Publisher,
         filters: SessionFilters,
         limits: EngineLimits,
+        router: CommandRouter,
+        hooks: StoringHooks,
+        plugins: Plugins | None,
     ) -> None:
+        """`hooks` validate channels and subscriptions; messages are validated where they are
+        published."""
         self._clock = clock
-        self.extensions = Extensions()
-        self.records = ChannelRecords(store)
+        self.router = router
         self._archive = CommandArchive(publisher)
-        channels = ChannelCommands(
-            store, bus, directory, self.records, self.extensions, limits.session_channels
-        )
-        history = self.history = HistoryCommands(bus, clock, self.records)
-        filtering = FilterCommands(filters, self.records)
-        publishing = PublishCommand(publisher, clock, self.records, self.extensions)
+        records = ChannelRecords(store)
+        channels = ChannelCommands(store, bus, directory, records, hooks, limits.session_channels)
+        history = HistoryCommands(bus, clock, records)
+        filtering = FilterCommands(filters, records)
+        publishing = PublishCommand(publisher, clock, records, router)
+        self._plugins: CommandPlugins | None = None
+        if plugins is not None:
+            collections = Collections(store, clock, publisher, records, history)
+            self._plugins = PluginCommands(plugins, collections)
         builtin: dict[str, Handler] = {
             "hEcho": _echo,
             "hCreateUpdateChannel": channels.create_or_update,
@@ -105,12 +99,12 @@ class Commands:
         self._names = {name.lower(): name for name in builtin}
 
     async def answer(self, asker: Asker, given: object) -> HResult:
-        """The result of an hCommand as it came in, a JSON value."""
+        """The result of an hCommand that arrived as a JSON value."""
         begun = self.begin(asker, given)
         return begun if isinstance(begun, HResult) else await begun
 
     def begin(self, asker: Asker, given: object) -> HResult | Coroutine[Any, Any, HResult]:
-        """Like `answer`, at once where nothing has to be waited for."""
+        """Like `answer`, but returns the result directly, or a coroutine if it must wait."""
         try:
             command = read_command(given)
         except CommandRefused as error:
@@ -154,21 +148,25 @@ class Commands:
         except TimeoutError:
             status, text = Status.TIMEOUT, f"{command.cmd} took too long"
         except Exception:
-            logger.exception("the command %r failed in an unforeseen way", command.cmd[:40])
+            logger.exception(
+                "hub %s: the command %r failed in an unforeseen way",
+                asker.hub.name,
+                command.cmd[:40],
+            )
             status, text = Status.TECHNICAL, "the hub failed to handle the command"
         return HResult(command.cmd, command.reqid, status, text)
 
     async def _dispatch(self, asker: Asker, command: HCommand, entity: Jid) -> HResult:
         """Raises `CommandRefused`, `HubbubError` and `TimeoutError`."""
         if entity.user != HUB_USER:
-            return await self.extensions.router.route(asker, command, entity)
+            return await self.router.route(asker, command, entity)
         name = command.cmd.lower()
         handler = self._builtin.get(name)
         if handler is None:
-            plugin = self.extensions.plugins.find(asker.hub, name)
+            plugin = self._plugins.find(asker.hub, name) if self._plugins is not None else None
             if plugin is None:
                 raise not_available(self._unknown(command.cmd[:60]))
-            return await plugin.run(asker, command)
+            return await plugin.run(asker, command, self.execute)
         async with asyncio.timeout((command.timeout_ms or DEFAULT_TIMEOUT_MS) / 1000):
             result = await handler(asker, command.params)
         return HResult(command.cmd, command.reqid, Status.OK, result)
@@ -179,8 +177,8 @@ class Commands:
         return f"there is no command {name!r}{hint}"
 
     def _acting(self, asker: Asker, command: HCommand) -> Asker:
-        """The asker as whom the command acts: the sender, or the requester that a service names.
-        Raises `CommandRefused`."""
+        """The identity under which the command runs: the sender's, or that of the requester named
+        by a service. Raises `CommandRefused`."""
         hub, identity = asker.hub, asker.identity
         if not hub.configuration.settings.commands:
             raise not_available(
@@ -219,12 +217,3 @@ def _entity(asker: Asker, command: HCommand) -> Jid:
     if command.entity.startswith("#") or entity.domain != asker.hub.name:
         raise not_available(f"entity {command.entity!r} is nobody of {asker.hub.name!r}")
     return entity
-
-
-def status_of(error: HubbubError) -> int:
-    if isinstance(error, ValidationFailed):
-        return error.status
-    for kind, status in _STATUSES:
-        if isinstance(error, kind):
-            return status
-    return Status.TECHNICAL

@@ -26,7 +26,7 @@ _SECONDS = 10.0
 
 
 class NoSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An adapter that has none."""
+    """The settings of an adapter kind without settings."""
 
 
 def callback_kind(make: Callable[..., OutputAdapter]) -> AdapterKind[Any]:

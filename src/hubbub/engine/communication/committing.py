@@ -1,4 +1,5 @@
-"""Steps on their way to the store: collected while one is being written, in order."""
+"""Commits steps to the store: steps gather while an earlier batch is written, and keep their
+order."""
 
 from __future__ import annotations
 
@@ -6,9 +7,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from hubbub.domain.communication.requests import LogMessage
 from hubbub.domain.communication.steps import CommunicationStep
 from hubbub.domain.errors import HubbubError, StaleOwner
-from hubbub.domain.messages import Message
 from hubbub.domain.names import COMMUNICATION_LOG, partition_of
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.storage.communication import CommunicationStore
@@ -17,17 +18,17 @@ logger = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
 _AT_ONCE = 2000
-"""Steps in one transaction: other hubs' writes wait for it."""
-Publish = Callable[[Message, PublishReply], None]
+"""Maximum number of steps in one transaction: other hubs' writes wait for it."""
+Publish = Callable[[LogMessage, PublishReply], None]
 
 
 def _nothing(serial: int) -> None:
-    """Nothing follows from the append."""
+    """Default callback: does nothing."""
 
 
 class Committer:
-    """Of one hub at the owner of its log. A step with a message goes with the message's append; one
-    without goes by itself, many at a time."""
+    """Commits the steps of one hub at the owner of its log. A step with a message is stored with
+    the message's append; steps without one are batched."""
 
     def __init__(
         self,
@@ -46,9 +47,9 @@ class Committer:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
-    async def append(self, message: Message, then: Callable[[int], None] = _nothing) -> int:
-        """With the step that it carries; answers its serial. `then` is called with the serial when
-        the message is on disk, also where the caller was cancelled meanwhile. Raises
+    async def append(self, message: LogMessage, then: Callable[[int], None] = _nothing) -> int:
+        """Appends the message with its step and returns its serial. `then` is called with the
+        serial once the message is on disk, even if the caller was cancelled. Raises
         `HubbubError`."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[PublishOutcome] = loop.create_future()
@@ -65,26 +66,29 @@ class Committer:
             raise outcome.error
         return outcome.serial
 
-    async def append_at_last(self, message: Message, then: Callable[[int], None] = _nothing) -> int:
-        """As often as it takes. Raises `StaleOwner` where another node has the log by now."""
+    async def append_until_stored(
+        self, message: LogMessage, then: Callable[[int], None] = _nothing
+    ) -> int:
+        """Like `append`, but retries until the store accepts the message. Raises `StaleOwner` if
+        another node now owns the log."""
         while True:
             try:
                 return await self.append(message, then)
             except StaleOwner:
                 raise
             except HubbubError as error:
-                logger.warning("hub %s: a verdict waits: %s", self._hub, error.message)
+                logger.warning("hub %s: a verdict waits: %s", self._hub, error)
             if self._stopped:
                 raise StaleOwner("the node stops")
             await asyncio.sleep(AGAIN_SECONDS)
 
     def commit(self, step: CommunicationStep) -> None:
-        """Soon, and before any later step; an append may overtake it."""
+        """Schedules the step; it is stored before any later step, but an append may overtake it."""
         self._add(step, None)
 
-    async def commit_first(self, step: CommunicationStep) -> bool:
-        """As `commit`, but returns when the step is on disk, so that later appends come after it.
-        False: another node has the log by now."""
+    async def commit_and_wait(self, step: CommunicationStep) -> bool:
+        """Like `commit`, but returns when the step is on disk, so that later appends come after it.
+        Returns False if another node now owns the log."""
         saved: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._add(step, saved)
         return await saved
@@ -109,7 +113,7 @@ class Committer:
             self._task = None
 
     async def _save(self, step: CommunicationStep) -> bool:
-        """False: another node has the log by now, and does what is left to do."""
+        """Returns False if another node now owns the log; that node repeats the unfinished work."""
         while True:
             term = self._terms.get(self._partition, 0)
             try:
@@ -118,13 +122,13 @@ class Committer:
             except StaleOwner:
                 return False
             except HubbubError as error:
-                logger.warning("hub %s: outcomes wait for the store: %s", self._hub, error.message)
+                logger.warning("hub %s: outcomes wait for the store: %s", self._hub, error)
             if self._stopped:
                 return False
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def settle(self) -> None:
-        """Have everything on disk that was committed, unless the store is away."""
+        """Waits until all committed steps are on disk, unless the store is unavailable."""
         self._stopped = True
         while self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
@@ -141,4 +145,5 @@ def _merged(steps: list[CommunicationStep]) -> CommunicationStep:
         closed=tuple(closed for step in steps for closed in step.closed),
         dropped_of=tuple(gone for step in steps for gone in step.dropped_of),
         released=tuple(free for step in steps for free in step.released),
+        audits=tuple(entry for step in steps for entry in step.audits),
     )

@@ -1,5 +1,5 @@
-"""The communication of the hubs whose logs this node owns: it comes and goes with the partitions of
-their logs."""
+"""Communication of the hubs whose logs this node owns; it starts and stops with the ownership of
+their partitions."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from collections.abc import Awaitable, Callable, Collection
 
 from hubbub.domain.communication.requests import (
     AdaptersDescribed,
-    CommunicationAnswer,
-    CommunicationRequest,
     DeliverMessage,
     DescribeAdapters,
     DiscardDeliveries,
     ForgetPeer,
+    LogMessage,
     PeerChanged,
     PullAdapter,
     ReplayDeliveries,
     SendMessage,
+    VerdictTold,
 )
 from hubbub.domain.errors import HubbubError, Unavailable
 from hubbub.domain.names import COMMUNICATION_LOG, partition_of
 from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.communication.committing import AGAIN_SECONDS
 from hubbub.engine.communication.hub_communication import CommunicationParts, HubCommunication
+from hubbub.engine.communication.log import LogWriter
 
 logger = logging.getLogger(__name__)
 
 
-class CommunicationDriver:
-    """Of one node; on the event loop's thread. Implements
-    `engine.channels.communication.Communicating`."""
+class CommunicationDriver(OwnerRoom):
+    """Runs communication for the hubs whose logs this node owns."""
 
     def __init__(
         self,
@@ -39,8 +40,8 @@ class CommunicationDriver:
         stop_seconds: float,
         close: Callable[[], Awaitable[None]],
     ) -> None:
-        """`stop_seconds` is the time that deliveries under way have when the node stops. `close`
-        ends what adapters share."""
+        """`stop_seconds`: how long deliveries in progress may take when the node stops. `close`
+        releases resources shared by adapters."""
         self.parts = parts
         self.directories = parts.directories
         self.callbacks = parts.callbacks
@@ -48,18 +49,29 @@ class CommunicationDriver:
         self._close = close
         self._hubs: dict[str, HubCommunication] = {}
         self._closing = False
+        self.ordered_requests = {LogMessage: LogWriter()}
+        self.owner_requests = {
+            SendMessage: self._send,
+            DeliverMessage: self._deliver,
+            PullAdapter: self._pull,
+            ReplayDeliveries: self._replay,
+            DiscardDeliveries: self._discard,
+            DescribeAdapters: self._describe,
+            PeerChanged: self._told_of_peers,
+            ForgetPeer: self._forget_peer,
+        }
 
     def owned(self, partitions: Collection[int]) -> None:
         self.parts.tasks.start(self._resume(set(partitions)))
 
     async def _resume(self, partitions: set[int]) -> None:
-        """Go on with the hubs that have something under way, or adapters that listen."""
+        """Resumes hubs with open messages or listening adapters."""
         while not self._closing:
             try:
                 busy = await self.parts.store.read_busy_hubs()
                 break
             except HubbubError as error:
-                logger.warning("open messages cannot be read yet: %s", error.message)
+                logger.warning("open messages cannot be read yet: %s", error)
             await asyncio.sleep(AGAIN_SECONDS)
         else:
             return
@@ -91,13 +103,16 @@ class CommunicationDriver:
         elif configuration.adapters:
             self._find(hub)
 
-    async def hub_suspended(self, hub: str) -> None:
+    async def hub_suspending(self, hub: str) -> None:
         known = self._hubs.pop(hub, None)
         if known is not None:
             await known.stop(0.0)
 
+    async def hub_resumed(self, hub: str) -> None:
+        self.owned([partition_of(hub, COMMUNICATION_LOG)])
+
     def _find(self, hub: str) -> HubCommunication | None:
-        """None: another node owns the hub's log."""
+        """Returns None if another node owns the hub's log."""
         found = self._hubs.get(hub)
         if found is None and not self._closing:
             if partition_of(hub, COMMUNICATION_LOG) not in self.parts.terms:
@@ -105,34 +120,46 @@ class CommunicationDriver:
             try:
                 found = self._hubs[hub] = HubCommunication(self.parts, hub)
             except HubbubError as error:
-                logger.warning("hub %s does not communicate: %s", hub, error.message)
+                logger.warning("hub %s: communication did not start: %s", hub, error)
         return found
 
-    async def serve(self, request: CommunicationRequest) -> CommunicationAnswer:
-        """Raises `Unavailable` where another node owns the hub's log by now."""
-        hub = self._find(request.hub)
+    async def _ready(self, name: str) -> HubCommunication:
+        """Raises `Unavailable` if another node now owns the hub's log."""
+        hub = self._find(name)
         if hub is None:
-            raise Unavailable(f"this node does not own the log of hub {request.hub!r}")
+            raise Unavailable(f"this node does not own the log of hub {name!r}")
         if not hub.ready.done():
             await asyncio.wait([hub.ready])
-        answer: CommunicationAnswer = None
-        if isinstance(request, SendMessage):
-            answer = await hub.intake.send(request)
-        elif isinstance(request, DeliverMessage):
-            answer = await hub.exchange.deliver(request.message, request.wait_seconds)
-        elif isinstance(request, PullAdapter):
-            hub.inputs.pull(request.adapter)
-        elif isinstance(request, ReplayDeliveries):
-            answer = await hub.exchange.replay(request.keys)
-        elif isinstance(request, DiscardDeliveries):
-            answer = await hub.exchange.discard(request.keys)
-        elif isinstance(request, DescribeAdapters):
-            answer = AdaptersDescribed(hub.exchange.instances.describe())
-        elif isinstance(request, PeerChanged):
-            await hub.peers_changed(request.peers)
-        elif isinstance(request, ForgetPeer):
-            hub.forget(request.peer)
-        return answer
+        return hub
+
+    async def _send(self, request: SendMessage) -> str:
+        return await (await self._ready(request.hub)).intake.send(request)
+
+    async def _deliver(self, request: DeliverMessage) -> VerdictTold:
+        hub = await self._ready(request.hub)
+        return await hub.dispatcher.deliver(request.message, request.wait_seconds)
+
+    async def _pull(self, request: PullAdapter) -> None:
+        (await self._ready(request.hub)).inputs.pull(request.adapter)
+
+    async def _replay(self, request: ReplayDeliveries) -> int:
+        hub = await self._ready(request.hub)
+        return await hub.dispatcher.replay(request.keys, request.audit)
+
+    async def _discard(self, request: DiscardDeliveries) -> int:
+        return await (await self._ready(request.hub)).dispatcher.discard(
+            request.keys, request.audit
+        )
+
+    async def _describe(self, request: DescribeAdapters) -> AdaptersDescribed:
+        hub = await self._ready(request.hub)
+        return AdaptersDescribed(hub.dispatcher.instances.describe())
+
+    async def _told_of_peers(self, request: PeerChanged) -> None:
+        await (await self._ready(request.hub)).peers_changed(request.peers)
+
+    async def _forget_peer(self, request: ForgetPeer) -> None:
+        (await self._ready(request.hub)).forget(request.peer)
 
     def sweep(self) -> None:
         """Called every second."""
@@ -140,11 +167,11 @@ class CommunicationDriver:
             hub.sweep()
 
     def waiting(self) -> dict[str, int]:
-        """Deliveries that wait or are under way, by hub."""
-        return {name: hub.exchange.lanes.waiting for name, hub in self._hubs.items()}
+        """Deliveries that are queued or in progress, by hub."""
+        return {name: hub.dispatcher.queues.waiting for name, hub in self._hubs.items()}
 
     async def stop(self) -> None:
-        """Let what is under way end, within a bound, and have its outcome on disk."""
+        """Waits, within a bound, for deliveries in progress, and stores their outcomes."""
         self._closing = True
         hubs, self._hubs = self._hubs, {}
         await asyncio.gather(*(hub.stop(self._stop_seconds) for hub in hubs.values()))

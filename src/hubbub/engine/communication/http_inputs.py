@@ -1,10 +1,11 @@
-"""Adapters that live for one request, on any node: input adapters that are sent requests in a form
-of their own, such as signed events, and adapters that are tried out before they are added."""
+"""Adapters that live for one request, on any node: input adapters that receive requests in formats
+of their own, such as signed events, and trial runs of adapters before they are added."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 from hubbub.domain.communication.messages import PeerMessage
@@ -15,12 +16,14 @@ from hubbub.engine.communication.instances import one_line
 from hubbub.engine.hub import Hub
 from hubbub.ports.adapters import (
     AdapterContext,
+    AdapterFailed,
     AdapterKinds,
     HttpAnswer,
     HttpInput,
     OutputAdapter,
     PullInput,
     PushInput,
+    TemporaryFailure,
 )
 from hubbub.tasks import TaskSet, awaited
 
@@ -32,8 +35,18 @@ async def _not_yet(message: PeerMessage) -> str:
     raise NotFound("the adapter is only tried out")
 
 
+async def _begin_and_close(made: PullInput) -> None:
+    """Tells the source to keep messages from now on. An unreachable source is asked again later."""
+    begin = getattr(made, "begin", None)
+    if begin is not None:
+        with suppress(AdapterFailed, TemporaryFailure):
+            await begin()
+    await made.close()
+
+
 class HttpInputs:
-    """Works on any node: an adapter lives for one request and hands on what it reads."""
+    """Serves requests to input adapters on any node: an adapter lives for one request and passes on
+    the messages that it reads."""
 
     def __init__(self, kinds: AdapterKinds, make_context: MakeContext, take_in: TakeIn) -> None:
         self._kinds = kinds
@@ -42,7 +55,7 @@ class HttpInputs:
         self._taking_in = TaskSet(awaited)
 
     def serves(self, hub: Hub, adapter: str) -> bool:
-        """Whether the hub has such an adapter, which itself says who may send it requests."""
+        """Whether the hub has such an adapter; the adapter itself authenticates its callers."""
         settings = hub.configuration.adapters.get(adapter)
         if settings is None:
             return False
@@ -55,8 +68,8 @@ class HttpInputs:
     async def try_out(
         self, hub: str, adapter: str, settings: AdapterSettings, *, begin: bool
     ) -> None:
-        """Make the adapter as the owner of the hub's log is going to, let one that listens `begin`,
-        and end it again. Raises `BadRequest` where that fails."""
+        """Creates the adapter as the owner of the hub's log would, lets a listening one `begin`,
+        and closes it. Raises `BadRequest` if that fails."""
         kind = self._kinds.find(settings.kind)
         given = kind.read({**settings.settings, **settings.secrets})
         if kind.stateful:
@@ -64,8 +77,10 @@ class HttpInputs:
         try:
             async with asyncio.timeout(kind.timeout_seconds):
                 made = kind.make(given, self._make_context(hub, adapter, None))
-                if kind.direction != "push":
-                    await cast(OutputAdapter | PullInput, made).close()
+                if kind.direction == "pull":
+                    await _begin_and_close(cast(PullInput, made))
+                elif kind.direction == "output":
+                    await cast(OutputAdapter, made).close()
                 elif begin:
                     await cast(PushInput, made).start(_not_yet)
                     await cast(PushInput, made).stop()
@@ -76,8 +91,8 @@ class HttpInputs:
     async def receive(
         self, hub: Hub, adapter: str, headers: Mapping[str, str], body: bytes
     ) -> HttpAnswer:
-        """Raises `NotPermitted`, `BadRequest` and what taking a message in raises. What is
-        published is taken in to its end, also where the caller is cancelled."""
+        """Raises `NotPermitted`, `BadRequest` and the errors of accepting a message. Once begun,
+        accepting a message completes even if the caller is cancelled."""
         settings = hub.configuration.adapters[adapter]
         kind = self._kinds.find(settings.kind)
         given = kind.read({**settings.settings, **settings.secrets})

@@ -1,5 +1,4 @@
-"""The communication of one hub at the owner of its log: the parts, put together, configured and
-stopped together."""
+"""Communication of one hub at the owner of its log: assembles, configures and stops the parts."""
 
 from __future__ import annotations
 
@@ -13,17 +12,17 @@ from hubbub.domain.rules import ADAPTERS, HubConfiguration
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.communication.callbacks import CallbackOutput, callback_kind
 from hubbub.engine.communication.committing import AGAIN_SECONDS, Committer, Publish
-from hubbub.engine.communication.exchange import Exchange
+from hubbub.engine.communication.dispatcher import Dispatcher
 from hubbub.engine.communication.inputs import Inputs
 from hubbub.engine.communication.instances import Instances, MakeContext
 from hubbub.engine.communication.intake import Intake
 from hubbub.engine.communication.journalling import CommunicationJournal
 from hubbub.engine.communication.knowledge import PeerKnowledge
 from hubbub.engine.communication.logins import Logins
-from hubbub.engine.communication.shipping import Lanes
+from hubbub.engine.communication.shipping import AddressQueues
 from hubbub.engine.directory import Directory
-from hubbub.engine.outgoing import OutgoingGate
 from hubbub.engine.outward.attempts import OutwardAttempts
+from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.ports.adapters import AdapterKinds
 from hubbub.ports.clock import Clock
 from hubbub.ports.directories import NotificationCallback, PeerDirectory
@@ -36,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class CommunicationParts:
-    """What all hubs of a node use. `publish` reaches the owner of channels on this node, `terms`
-    are its. `next_id` makes the id of a new message of a hub."""
+    """Dependencies shared by all hubs of a node. `publish` calls the owner of channels on this
+    node; `terms` are the owner's terms. `next_id` creates an id for a new message of a hub."""
 
     store: Store
     clock: Clock
@@ -57,7 +56,7 @@ class CommunicationParts:
 
 
 class HubCommunication:
-    """One hub: its exchange, its input adapters, its logins."""
+    """One hub's dispatcher, input adapters and logins."""
 
     def __init__(self, parts: CommunicationParts, hub: str) -> None:
         self.hub = hub
@@ -70,7 +69,7 @@ class HubCommunication:
         instances = Instances(hub, parts.kinds, parts.make_context, clock)
         journal = CommunicationJournal(hub, parts.journal, clock)
         self.logins = Logins(hub, store, knowledge, clock)
-        self.exchange = Exchange(
+        self.dispatcher = Dispatcher(
             hub,
             store=store,
             clock=clock,
@@ -79,7 +78,7 @@ class HubCommunication:
             committer=Committer(hub, store, parts.publish, parts.terms),
             knowledge=knowledge,
             instances=instances,
-            make_lanes=lambda done: Lanes(
+            make_queues=lambda done: AddressQueues(
                 hub,
                 parts.outgoing,
                 parts.attempts,
@@ -98,7 +97,7 @@ class HubCommunication:
             store=store,
             clock=clock,
             journal=journal,
-            exchange=self.exchange,
+            dispatcher=self.dispatcher,
             logins=self.logins,
             next_id=parts.next_id,
         )
@@ -111,25 +110,25 @@ class HubCommunication:
     async def _load(self) -> None:
         while True:
             try:
-                await self.exchange.load(self.logins.hold)
+                await self.dispatcher.load(self.logins.hold)
                 break
             except HubbubError as error:
-                logger.warning("hub %s: messages cannot be read yet: %s", self.hub, error.message)
+                logger.warning("hub %s: messages cannot be read yet: %s", self.hub, error)
             await asyncio.sleep(AGAIN_SECONDS)
-        if self.exchange.configuration.settings.communication.tokens == "off":
+        if self.dispatcher.configuration.settings.communication.tokens == "off":
             self._let_go()
         self.inputs.configure()
 
     def _let_go(self) -> None:
-        """Of messages that are held, those that need no token any more."""
-        free = self.logins.take_free(self.exchange.configuration.settings.communication)
+        """Releases held messages that no longer need a token."""
+        free = self.logins.take_free(self.dispatcher.configuration.settings.communication)
         if free:
             self._parts.tasks.start(self.intake.let_go(free))
 
     def configure(self, configuration: HubConfiguration) -> None:
-        tokens = self.exchange.configuration.settings.communication.tokens
-        self.exchange.knowledge.forget_all()
-        self.exchange.configure(configuration)
+        tokens = self.dispatcher.configuration.settings.communication.tokens
+        self.dispatcher.knowledge.forget_all()
+        self.dispatcher.configure(configuration)
         self._add_callbacks(configuration)
         if self.ready.done():
             self.inputs.configure()
@@ -137,7 +136,7 @@ class HubCommunication:
                 self._let_go()
 
     def _add_callbacks(self, configuration: HubConfiguration) -> None:
-        """Notification callbacks are output adapters of the hub's own."""
+        """Registers notification callbacks as internal output adapters."""
         reach = configuration.settings.callback_addresses
         self._instances.add_internal(
             {
@@ -152,34 +151,35 @@ class HubCommunication:
         )
 
     async def _holds(self, subscription: str) -> bool:
-        """Queues delay: access may have been taken away since the message was handed over."""
+        """Whether the peer subscription exists and may still read its channel: access may have been
+        revoked while the message was queued."""
         found = await self._parts.store.read_webhook(self.hub, subscription)
         if found is None or found.acting is None:
             return False
         return self._parts.access.may_stay(self.hub, found.acting, found.channel)
 
     async def _remove_adapter(self, name: str) -> None:
-        """From the settings of the hub: it has done what it was for."""
+        """Removes an adapter that has served its purpose from the hub's settings."""
         await self._parts.directory.delete(self.hub, ADAPTERS.kind, name)
 
     async def peers_changed(self, peers: Collection[str]) -> None:
-        self.exchange.knowledge.forget(peers)
+        self.dispatcher.knowledge.forget(peers)
         found = dict(await self._parts.store.read_peers(self.hub, list(peers)))
         for peer in peers:
             self._instances.peer_changed(peer, found.get(peer))
 
     def forget(self, peer: str) -> None:
-        """The peer is being erased."""
+        """Drops the state of a peer that is being erased."""
         for held in self.logins.forget(peer):
-            self.exchange.drop_held(held.message.id)
-        self.exchange.forget(peer)
+            self.dispatcher.drop_held(held.message.id)
+        self.dispatcher.forget(peer)
 
     def sweep(self) -> None:
         self._instances.sweep()
         for held in self.logins.take_expired():
-            self.exchange.expire(held)
+            self.dispatcher.expire(held)
 
     async def stop(self, seconds: float) -> None:
         self.ready.cancel()
         await self.inputs.stop()
-        await self.exchange.stop(seconds)
+        await self.dispatcher.stop(seconds)

@@ -1,4 +1,4 @@
-"""Input adapters of a hub: those that listen, and those that are asked for messages."""
+"""The input adapters of a hub: those that listen, and those that are pulled."""
 
 from __future__ import annotations
 
@@ -20,20 +20,18 @@ from hubbub.tasks import TaskSet, is_cancelled
 logger = logging.getLogger(__name__)
 
 _MOST_REQUESTS = 100
-"""Pulls on request that wait for one adapter."""
-_AT_ONCE = 1000
-"""Messages that one look takes before it gives way to the schedule."""
+"""Maximum number of pending pull requests per adapter."""
 Take = Callable[[str, PeerMessage], Awaitable[str]]
-"""Takes a message in that came by the adapter of this name; answers its id."""
+"""Accepts a message from the named adapter and returns its id."""
 Tell = Callable[[str, PeerMessage, str], Awaitable[None]]
-"""Tells whoever cares that a message of the adapter of this name was refused, and why."""
+"""Reports that a message from the named adapter was refused, and why."""
 Remove = Callable[[str], Awaitable[None]]
-"""Removes the adapter of this name from the settings of the hub."""
+"""Removes the named adapter from the settings of the hub."""
 
 
 class Puller:
-    """One adapter that is pulled: one pull at a time, first at once, then in each interval, and on
-    request."""
+    """Pulls one adapter: once at the start, then at each interval and on request, never
+    concurrently."""
 
     def __init__(
         self,
@@ -52,18 +50,23 @@ class Puller:
         self._take = take
         self._remove = remove
         self._tell = tell
-        self._timeout = instances.inputs[name][1].timeout_seconds
+        kind = instances.inputs[name][1]
+        self._timeout = kind.timeout_seconds
+        self._per_look = settings.max_per_look or kind.per_look
         self._adapter = cast(PullInput, instances.make_input(name))
+        self._untaken: Pulled | None = None
+        """A pulled message that could not be stored yet: some sources return each message only
+        once."""
         self._requests: asyncio.Queue[asyncio.Future[None]] = asyncio.Queue(_MOST_REQUESTS)
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._over = False
         self._stopping = False
         self._settled = asyncio.Event()
-        """No message is between its pull and the end of `settle`."""
+        """Set while no message is between its pull and the end of `settle`."""
         self._settled.set()
 
     def pull(self) -> asyncio.Future[None]:
-        """Done when the adapter was asked. Raises `Conflict` where too many wait already."""
+        """Returns when the pull has run. Raises `Conflict` if too many requests are pending."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         try:
             self._requests.put_nowait(done)
@@ -75,24 +78,35 @@ class Puller:
 
     async def _run(self) -> None:
         interval = self.settings.interval_ms
+        await self._guarded(self._begin)
         if interval is not None:
-            await self._look()
+            await self._look(self._per_look)
         while not self._over:
             request: asyncio.Future[None] | None = None
             try:
-                async with asyncio.timeout(None if interval is None else interval / 1000):
+                async with asyncio.timeout(self._pause_seconds()):
                     request = await self._requests.get()
             except TimeoutError:
                 pass
             try:
-                await self._look()
+                retries = request is None and self._untaken is not None
+                await self._look(1 if retries else self._per_look)
             finally:
                 if request is not None and not request.done():
                     request.set_result(None)
         await self._remove_at_last()
 
+    def _pause_seconds(self) -> float | None:
+        """Seconds until the next pull, or until the next attempt to store a pulled message; None:
+        no limit."""
+        interval = self.settings.interval_ms
+        seconds = None if interval is None else interval / 1000
+        if self._untaken is None:
+            return seconds
+        return AGAIN_SECONDS if seconds is None else min(AGAIN_SECONDS, seconds)
+
     async def _remove_at_last(self) -> None:
-        """As often as it takes: after a restart the adapter would be pulled again."""
+        """Retries until the adapter is removed: after a restart it would be pulled again."""
         while True:
             try:
                 await self._remove(self.name)
@@ -102,17 +116,32 @@ class Puller:
                 figures.note(f"cannot be removed yet: {error.message}", self._clock.now())
             await asyncio.sleep(AGAIN_SECONDS)
 
-    async def _look(self) -> None:
-        """Take what is there. After an error the schedule goes on."""
+    async def _begin(self) -> None:
+        begin = getattr(self._adapter, "begin", None)
+        if begin is not None:
+            async with asyncio.timeout(self._timeout):
+                await begin()
+
+    async def _look(self, most: int) -> None:
+        await self._guarded(lambda: self._take_what_is_there(most))
+
+    async def _take_what_is_there(self, most: int) -> None:
+        figures = self._instances.figures_of(self.name)
+        for _ in range(most):
+            pulled = None if self._stopping else await self._pull_one()
+            if pulled is None:
+                return
+            figures.note(None, self._clock.now())
+            if self.settings.delete_if_successful:
+                self._over = True
+            if self._over or pulled.last:
+                return
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Logs an error of one pull; the schedule continues."""
         figures = self._instances.figures_of(self.name)
         try:
-            for _ in range(_AT_ONCE):
-                if self._stopping or not await self._pull_one():
-                    return
-                figures.note(None, self._clock.now())
-                if self.settings.delete_if_successful:
-                    self._over = True
-                    return
+            await work()
         except TimeoutError:
             figures.note("the adapter took too long", self._clock.now())
         except HubbubError as error:
@@ -122,33 +151,44 @@ class Puller:
                 raise
             figures.note(str(error) or repr(error), self._clock.now())
 
-    async def _pull_one(self) -> bool:
-        async with asyncio.timeout(self._timeout):
-            pulled = await self._adapter.pull()
+    async def _pull_one(self) -> Pulled | None:
+        pulled, self._untaken = self._untaken, None
         if pulled is None:
-            return False
+            async with asyncio.timeout(self._timeout):
+                pulled = await self._adapter.pull()
+        if pulled is None:
+            return None
         if not isinstance(pulled, Pulled):
             raise AdapterFailed(f"the adapter gave {type(pulled).__name__!r} in place of a message")
         self._settled.clear()
         try:
-            await self._take_and_settle(pulled)
+            await self._take_or_refuse(pulled)
         finally:
             self._settled.set()
-        return True
+        return pulled
 
-    async def _take_and_settle(self, pulled: Pulled) -> None:
+    async def _take_or_refuse(self, pulled: Pulled) -> None:
+        """Accepts or refuses the message, then settles it at its source; if it cannot be stored now
+        and the adapter supports that, it stays at the source."""
+        end = self._adapter.settle
         try:
-            await self._take(self.name, pulled.message)
-        except (BadRequest, Conflict) as error:
-            logger.info("adapter %s: a message was refused: %s", self.name, error.message)
-            figures = self._instances.figures_of(self.name)
-            figures.note(error.message, self._clock.now())
-            await self._tell(self.name, pulled.message, error.message)
+            try:
+                await self._take(self.name, pulled.message)
+            except (BadRequest, Conflict) as error:
+                end = getattr(self._adapter, "refuse", end)
+                logger.warning("adapter %s: a message was refused: %s", self.name, error)
+                figures = self._instances.figures_of(self.name)
+                figures.note(error.message, self._clock.now())
+                await self._tell(self.name, pulled.message, error.message)
+        except HubbubError as error:
+            if error.retry:
+                self._untaken = pulled
+            raise
         async with asyncio.timeout(self._timeout):
-            await self._adapter.settle(pulled.receipt)
+            await end(pulled.receipt)
 
     async def stop(self) -> None:
-        """What was pulled is settled first: the source would give it to the next adapter again."""
+        """Settles pulled messages first: otherwise the next adapter would pull them again."""
         self._stopping = True
         if self._task is not asyncio.current_task():
             with contextlib.suppress(TimeoutError):
@@ -166,7 +206,7 @@ class Puller:
 
 
 class Listening:
-    """One adapter that listens by itself."""
+    """An input adapter that receives messages by itself."""
 
     def __init__(self, name: str, instances: Instances, clock: Clock, take: Take) -> None:
         self.name = name
@@ -218,13 +258,13 @@ class Inputs:
         self._tell = tell
         self._running: dict[str, tuple[AdapterSettings, Puller | Listening]] = {}
         self._ending: set[str] = set()
-        """Names whose adapter is being stopped: another one begins when it has ended, since the two
-        may need the same port or mailbox."""
+        """Names of adapters that are being stopped. A successor starts after that, since both may
+        need the same port or mailbox."""
         self._stopping = TaskSet()
         self._stopped = False
 
     def configure(self) -> None:
-        """Start and stop those that the instances say."""
+        """Starts and stops adapters to match the configured instances."""
         wanted = self._instances.inputs
         for name, (settings, running) in list(self._running.items()):
             if name not in wanted or wanted[name][0] != settings:
@@ -256,14 +296,14 @@ class Inputs:
                 figures.note(f"cannot be made: {error}", self._clock.now())
 
     def pull(self, name: str) -> asyncio.Future[None]:
-        """Raises `NotFound`, `Conflict`."""
+        """Pulls the named adapter now. Raises `NotFound`, `Conflict`."""
         _, running = self._running.get(name, (None, None))
         if not isinstance(running, Puller):
             raise NotFound(f"the hub has no adapter {name!r} that is pulled")
         return running.pull()
 
     def last_look(self, message: PeerMessage) -> asyncio.Future[None] | None:
-        """Pull the adapter that is there for this message's answer once more, and remove it."""
+        """Pulls the adapter created for this message's reply once more, then removes it."""
         for name, (settings, running) in self._running.items():
             if settings.awaits == message.id and isinstance(running, Puller):
                 return asyncio.ensure_future(self._look_and_remove(name, running))
@@ -274,7 +314,7 @@ class Inputs:
             await puller.pull()
             await self._remove(name)
         except (HubbubError, asyncio.CancelledError) as error:
-            logger.info("adapter %s: no last look: %s", name, error)
+            logger.info("adapter %s: the last pull failed: %s", name, error)
 
     async def stop(self) -> None:
         self._stopped = True

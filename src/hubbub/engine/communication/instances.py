@@ -1,5 +1,4 @@
-"""The adapters of a hub that exist right now: made when they are needed, closed when they are not
-any more."""
+"""The live instances of a hub's adapters: created on demand, closed when unused."""
 
 from __future__ import annotations
 
@@ -30,19 +29,19 @@ logger = logging.getLogger(__name__)
 
 IDLE_SECONDS = 600.0
 MakeContext = Callable[[str, str, Address | None], AdapterContext]
-"""The context of an adapter of this hub and name; with the address of its peer if it is one of a
-peer's own."""
+"""Creates the context of a hub's adapter by name; a per-peer instance also gets the peer's
+address."""
 
 
 def one_line(error: object) -> str:
-    """What code of others raised, as a text that can be stored and shown: printable, and at most
-    500 characters."""
+    """The text of an adapter's exception, made safe to store and show: printable, at most 500
+    characters."""
     shown = str(error)[:500]
     return "".join(letter if letter.isprintable() else " " for letter in shown)
 
 
-class Figures:
-    """How an adapter did so far."""
+class AdapterFigures:
+    """Counters and the last error of one adapter."""
 
     __slots__ = ("delivered", "failed", "last_error", "last_error_at", "waiting")
 
@@ -59,7 +58,7 @@ class Figures:
 
 
 class _Instance:
-    """One that is shared by all peers, or that of one address of a peer."""
+    """An instance shared by all peers, or the instance for one address of one peer."""
 
     __slots__ = ("adapter", "address", "busy", "is_retired", "peer", "used_at")
 
@@ -71,13 +70,13 @@ class _Instance:
         self.address = address
         self.used_at = now
         self.busy = 0
-        """Pushes that run."""
+        """Pushes in progress."""
         self.is_retired = False
-        """It is closed when the last of them ends."""
+        """The instance closes when its last push ends."""
 
 
 class OutputInstance:
-    """An output adapter of a hub, with its one instance or those of its peers."""
+    """An output adapter of a hub, with one shared instance or one per peer address."""
 
     def __init__(
         self,
@@ -87,15 +86,13 @@ class OutputInstance:
         kind: AdapterKind[Any],
         make_context: MakeContext,
         clock: Clock,
-        figures: Figures,
+        figures: AdapterFigures,
         close: Callable[[list[OutputAdapter]], None],
     ) -> None:
         self.name = name
         self.settings = settings
         self.kind = kind
         self.figures = figures
-        self.is_removed = False
-        """Queued deliveries still go out; then it is closed."""
         self._hub = hub
         self._make_context = make_context
         self._clock = clock
@@ -115,8 +112,8 @@ class OutputInstance:
         return len(self._of_peers) + (self._shared is not None)
 
     async def use(self, peer: str, address: Address, push: Callable[[OutputAdapter], Any]) -> None:
-        """Push by the right instance. Raises what `push` raises, and `AdapterFailed` where none can
-        be made."""
+        """Pushes through the instance for this peer. Raises the errors of `push`, and
+        `AdapterFailed` if no instance can be created."""
         found = self._shared or self._of_peer(peer, address)
         found.busy += 1
         try:
@@ -128,7 +125,7 @@ class OutputInstance:
                 self._close([found.adapter])
 
     def is_made(self, peer: str, address: Address) -> bool:
-        """Whether there is an instance for the peer's address, or one could be made just now."""
+        """Whether an instance for the peer's address exists or can be created now."""
         if self._shared is None:
             try:
                 self._of_peer(peer, address)
@@ -138,7 +135,7 @@ class OutputInstance:
         return True
 
     def _of_peer(self, peer: str, address: Address) -> _Instance:
-        """Raises `AdapterFailed`."""
+        """Returns the instance for a peer's address. Raises `AdapterFailed`."""
         key = (peer, address)
         found = self._of_peers.get(key)
         if found is None:
@@ -150,12 +147,12 @@ class OutputInstance:
         return found
 
     def take_idle(self) -> list[OutputAdapter]:
-        """Instances that nobody used for a while; they are this adapter's no more."""
+        """Removes and returns instances that were not used for a while."""
         limit = self._clock.monotonic() - IDLE_SECONDS
         return self._take(lambda each: each.used_at < limit)
 
     def take_unneeded(self, peer: str, info: PeerInfo | None) -> list[OutputAdapter]:
-        """Those of a peer that has not got their addresses any more."""
+        """Removes and returns instances for addresses that the peer no longer has."""
         kept = info.addresses if info is not None else ()
         return self._take(lambda each: each.peer == peer and each.address not in kept)
 
@@ -164,7 +161,7 @@ class OutputInstance:
         return [self._of_peers.pop(key).adapter for key in taken]
 
     def retire(self) -> None:
-        """Close all instances, each one when no push runs by it."""
+        """Closes each instance as soon as none of its pushes is running."""
         found = [*self._of_peers.values(), *([self._shared] if self._shared is not None else [])]
         self._of_peers.clear()
         self._shared = None
@@ -185,21 +182,21 @@ class Instances:
         self._clock = clock
         self._closing = TaskSet()
         self.outputs: dict[str, OutputInstance] = {}
-        """Those that new messages may use."""
+        """Adapters that new messages may use."""
         self._removed: dict[str, OutputInstance] = {}
         self._internal: dict[str, OutputInstance] = {}
         self.inputs: dict[str, tuple[AdapterSettings, AdapterKind[Any]]] = {}
-        self.figures: dict[str, Figures] = {}
+        self.figures: dict[str, AdapterFigures] = {}
         self._changes: dict[str, asyncio.Event] = {}
-        """Set when the adapter of this name is made anew; only of those that somebody waits for."""
+        """Set when the named adapter is replaced; present only while somebody waits for it."""
         self._problems: dict[str, str] = {}
-        """Why an adapter of the settings cannot be used, by name."""
+        """Why a configured adapter cannot be used, by name."""
 
-    def figures_of(self, name: str) -> Figures:
-        return self.figures.setdefault(name, Figures())
+    def figures_of(self, name: str) -> AdapterFigures:
+        return self.figures.setdefault(name, AdapterFigures())
 
     def configure(self, adapters: Mapping[str, AdapterSettings]) -> None:
-        """Make those that are new or different, remove those that are gone."""
+        """Creates new and changed adapters, and removes those no longer configured."""
         self._problems.clear()
         for name in [*self.outputs]:
             if adapters.get(name) != self.outputs[name].settings:
@@ -226,19 +223,20 @@ class Instances:
             except HubbubError as error:
                 self._problems[name] = error.message
             except Exception as error:  # noqa: BLE001 - code of others
-                logger.warning("hub %s: adapter %s cannot be made: %s", self._hub, name, error)
+                logger.warning("hub %s: adapter %s cannot be created: %s", self._hub, name, error)
                 self._problems[name] = one_line(f"cannot be made: {error}")
         self.inputs = inputs
 
     def _is_output(self, settings: AdapterSettings | None) -> bool:
-        """Also one of a kind that the server does not have: its queue waits for another."""
+        """True also for a kind that the server lacks: its queue waits until the kind is
+        available."""
         try:
             return settings is not None and self._kinds.find(settings.kind).direction == "output"
         except NotFound:
             return True
 
     def add_internal(self, kinds: Mapping[str, AdapterKind[Any]]) -> None:
-        """Adapters that are none of the settings'; they have no context."""
+        """Adds adapters that are not in the settings; they have no context."""
         for name in [each for each in self._internal if each not in kinds]:
             del self._internal[name]
         for name, kind in kinds.items():
@@ -254,36 +252,35 @@ class Instances:
             )
 
     def make_input(self, name: str) -> Adapter:
-        """Raises what the kind raises."""
+        """Creates an input adapter. Raises the errors of its kind."""
         settings, kind = self.inputs[name]
         values = kind.read({**settings.settings, **settings.secrets})
         made: Adapter = kind.make(values, self._make_context(self._hub, name, None))
         return made
 
     def serves(self, peer: str, address: Address) -> bool:
-        """Whether new messages to the peer may go to this address."""
+        """Whether new messages to the peer may use this address."""
         output = self.outputs.get(address.adapter)
         return output is not None and output.is_made(peer, address)
 
     def find(self, name: str) -> OutputInstance | None:
-        """Also one that was removed, as long as something waits for it."""
+        """Returns the adapter; also a removed one, while deliveries wait for it."""
         return self.outputs.get(name) or self._internal.get(name) or self._removed.get(name)
 
     async def changed(self, name: str, seconds: float) -> None:
-        """Until the adapter is made anew, or so long."""
+        """Waits until the adapter is replaced, at most `seconds`."""
         change = self._changes.setdefault(name, asyncio.Event())
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await change.wait()
 
     def problem(self, name: str) -> str | None:
-        """Why an adapter of the settings cannot be used."""
+        """Why a configured adapter cannot be used, if so."""
         return self._problems.get(name)
 
     def _remove(self, name: str, replaced: bool) -> None:
-        """A replaced one takes no more: its queue goes on with the new one."""
+        """A replaced adapter accepts nothing new: its queue continues with the replacement."""
         gone = self.outputs.pop(name)
-        gone.is_removed = True
         if replaced or not gone.figures.waiting:
             gone.retire()
         else:
@@ -291,7 +288,7 @@ class Instances:
             self._removed[name] = gone
 
     def drained(self, name: str) -> None:
-        """Nothing waits for this adapter."""
+        """Called when no delivery waits for this adapter."""
         removed = self._removed.pop(name, None)
         if removed is not None:
             removed.retire()

@@ -1,5 +1,5 @@
-"""Messages that come in at the owner of a hub's log: whose they are, whether their token holds, and
-which of them are logins, questions for message info or forgeries."""
+"""Accepts messages at the owner of a hub's log: resolves the sender, verifies its token, and
+handles logins, message info requests and forged senders."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hubbub.domain.communication.messages import (
 )
 from hubbub.domain.communication.requests import SendMessage
 from hubbub.domain.errors import BadRequest, StaleOwner
-from hubbub.engine.communication.exchange import Exchange
+from hubbub.engine.communication.dispatcher import Dispatcher
 from hubbub.engine.communication.journalling import CommunicationJournal
-from hubbub.engine.communication.logging import from_logged
+from hubbub.engine.communication.log_messages import from_logged
 from hubbub.engine.communication.logins import Held, Logins
-from hubbub.engine.communication.planning import Refusal
+from hubbub.engine.communication.planning import NotDeliverable
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.communication import CommunicationStore
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 class Intake:
-    """Of one hub."""
+    """Accepts the messages of one hub."""
 
     def __init__(
         self,
@@ -46,26 +46,26 @@ class Intake:
         store: CommunicationStore,
         clock: Clock,
         journal: CommunicationJournal,
-        exchange: Exchange,
+        dispatcher: Dispatcher,
         logins: Logins,
         next_id: Callable[[str], str],
     ) -> None:
-        """`next_id` makes the id of a new message of a hub."""
+        """`next_id` creates the id of a new message of the hub."""
         self.hub = hub
         self._store = store
         self._clock = clock
         self._journal = journal
-        self._exchange = exchange
+        self._dispatcher = dispatcher
         self._logins = logins
         self._next_id = next_id
 
     async def send(self, request: SendMessage) -> str:
-        """Raises `Conflict`, `QuotaExceeded` and what the store raises. Whoever asks has checked
-        the message; what comes by an adapter is checked here."""
+        """Raises `Conflict`, `QuotaExceeded` and the errors of the store. The caller has validated
+        the message; messages from adapters are validated here."""
         if request.adapter:
             return await self.take_in(request.adapter, request.message)
         message = request.message
-        sent = await self._exchange.send(
+        sent = await self._dispatcher.send(
             message, "communication", request.fresh, not request.transient
         )
         if (message.type, message.subtype) == (MESSAGEINFO, REQUEST):
@@ -73,20 +73,20 @@ class Intake:
         return sent
 
     async def _original(self, refers_to: str) -> str:
-        """Who answers a copy of a channel's message answers that message."""
+        """A reply to the copy of a channel's message becomes a reply to that message."""
         found = await self._store.read_logged(self.hub, [refers_to])
         headers = from_logged(found[0].message).headers if found else {}
         return headers.get(ORIGINAL, refers_to)
 
     async def take_in(self, adapter: str, message: PeerMessage) -> str:
-        """A message that came by an input adapter. What is begun with it is done also where the
-        caller is cancelled, such as when the adapter is removed."""
+        """Accepts a message from an input adapter. The work completes even if the caller is
+        cancelled, for example because the adapter is removed."""
         message = check_handed_in(message)
         taking = self._take_in(adapter, message)
-        tokens = self._exchange.configuration.settings.communication.tokens
+        tokens = self._dispatcher.configuration.settings.communication.tokens
         if not message.id and tokens == "off" and message.type not in (AUTH, MESSAGEINFO):
             return await taking  # one append, and nothing behind it
-        return await self._exchange.unbroken(taking)
+        return await self._dispatcher.run_to_end(taking)
 
     async def _take_in(self, adapter: str, message: PeerMessage) -> str:
         if subscription_of(message.refers_to) is not None:
@@ -105,75 +105,75 @@ class Intake:
             return message.id
         if message.type == AUTH:
             return await self._log_in(adapter, message)
-        settings = self._exchange.configuration.settings.communication
+        settings = self._dispatcher.configuration.settings.communication
         of_peer = kind_of(message.sender) == "peer" and message.sender != adapter
         if of_peer and not await self._logins.holds(message, settings):
             await self._refuse_token(adapter, message, settings.on_invalid)
             return message.id
         held = self._logins.take_one(message)
         if held is not None:
-            await self._exchange.release_all([held])
+            await self._dispatcher.release_all([held])
         else:
-            known = self._exchange.configuration.adapters.get(adapter)
+            known = self._dispatcher.configuration.adapters.get(adapter)
             durable = known is None or not known.transient
-            await self._exchange.send(message, adapter, fresh, durable)
+            await self._dispatcher.send(message, adapter, fresh, durable)
         if kind == (MESSAGEINFO, REQUEST):
             await self._inform(message)
         return message.id
 
     async def _who_answers(self, message: PeerMessage) -> str:
-        """The peer that the header `peer` names, where the header `from` is one of the peer's
-        addresses; else nobody."""
+        """The peer named in the header `peer`, if the header `from` is one of its addresses."""
         peer, address = message.headers.get("peer", ""), message.headers.get("from", "")
         if not peer or not address:
             return ""
-        info = await self._exchange.knowledge.peer(peer)
-        own = () if isinstance(info, Refusal) else info.addresses
+        info = await self._dispatcher.knowledge.peer(peer)
+        own = () if isinstance(info, NotDeliverable) else info.addresses
         known = {text.casefold() for each in own for text in each.parameters}
         return peer if address.casefold() in known else ""
 
     async def _log_in(self, adapter: str, message: PeerMessage) -> str:
-        if message.subtype != REQUEST or message.receiver not in ("", AUTHENTICATION_MANAGER):
+        addressed = message.receiver in ("", AUTHENTICATION_MANAGER)
+        if message.subtype != REQUEST or not addressed or kind_of(message.sender) != "peer":
             self._tell_forged(adapter, message)
             return message.id
         if await self._store.read_logged(self.hub, [message.id]):
             return message.id  # another answer would replace the token that the peer was told
-        settings = self._exchange.configuration.settings.communication
+        settings = self._dispatcher.configuration.settings.communication
         answer = await self._logins.log_in(message, settings)
-        addressed = msgspec.structs.replace(message, receiver=AUTHENTICATION_MANAGER)
+        login = msgspec.structs.replace(message, receiver=AUTHENTICATION_MANAGER)
         released = self._logins.take_held(message.sender) if answer.subtype == REPLY else []
         try:
-            await self._exchange.log_only(addressed, adapter, released=released)
+            await self._dispatcher.log_only(login, adapter, released=released)
         except BaseException:
             self._logins.hold(*released)
             raise
         for held in released:
-            self._exchange.release(held)
-        await self._exchange.log(answer)
+            self._dispatcher.release(held)
+        await self._dispatcher.log(answer)
         await self._inform_all(released)
         return message.id
 
     async def let_go(self, held: Sequence[Held]) -> None:
-        """Messages that need no login any more go on, in the order in which they came."""
+        """Releases, in order of arrival, held messages that no longer need a login."""
         try:
-            await self._exchange.release_all(held)
+            await self._dispatcher.release_all(held)
             await self._inform_all(held)
         except StaleOwner:
             pass  # they are held on disk: the log's next owner lets them go
 
     async def _refuse_token(self, adapter: str, message: PeerMessage, on_invalid: str) -> None:
-        """Hold the message or drop it, and tell the peer to log in."""
+        """Holds or drops the message, and asks the peer to log in."""
         if on_invalid == "hold" and self._logins.may_hold(message.sender):
             at = int(self._clock.now() * 1000)
             with self._logins.storing(message.sender):
-                serial = await self._exchange.hold(message, adapter)
+                serial = await self._dispatcher.hold(message, adapter)
             if serial is not None:
                 self._logins.hold(Held(message, at, serial))
         else:
             self._journal.dropped(message, adapter, "token")
         notice = self._logins.notice(message)
         if notice is not None:
-            await self._exchange.log(notice)
+            await self._dispatcher.log(notice)
 
     async def _inform_all(self, released: Sequence[Held]) -> None:
         for held in released:
@@ -181,14 +181,14 @@ class Intake:
                 await self._inform(held.message)
 
     async def _inform(self, request: PeerMessage) -> None:
-        """Answer MESSAGEINFO/REQUEST, once."""
+        """Answers a MESSAGEINFO/REQUEST, once."""
         info = await self._info_about(request.content)
         content = '{"known":false}' if info is None else msgspec.json.encode(info).decode()
         reply = info_reply(request, content)
         if not await self._store.read_logged(self.hub, [reply.id]):
-            await self._exchange.log(reply)
+            await self._dispatcher.log(reply)
 
-    async def _info_about(self, content: str) -> MessageInfo | None:
+    async def _info_about(self, content: str | bytes) -> MessageInfo | None:
         try:
             question = read_question(content)
         except BadRequest:
@@ -199,7 +199,7 @@ class Intake:
             if found:
                 about = from_logged(found[0].message)
                 type_, subtype = about.type, about.subtype
-        return self._exchange.info_about(type_, subtype)
+        return self._dispatcher.info_about(type_, subtype)
 
     def _tell_forged(self, adapter: str, message: PeerMessage) -> None:
         logger.warning(
@@ -212,4 +212,4 @@ class Intake:
 
     async def tell_refused(self, adapter: str, message: PeerMessage, problem: str) -> None:
         report_id = self._next_id(self.hub)
-        await self._exchange.log(fault(report_id, adapter, problem, message.id))
+        await self._dispatcher.log(fault(report_id, adapter, problem, message.id))

@@ -1,9 +1,9 @@
-"""What the journal is told of messages to peers: attempts, verdicts, and what was dropped."""
+"""Journal events about messages to peers: attempts, verdicts, and dropped messages."""
 
 from __future__ import annotations
 
 from hubbub.domain.communication.messages import PeerMessage
-from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.policies import DeliveryVerdict
 from hubbub.domain.communication.steps import DeliveryRow
 from hubbub.domain.journal import ADAPTER_ATTEMPT, DROPPED, POLICY_VERDICT, JournalEvent
 from hubbub.domain.names import COMMUNICATION_LOG
@@ -12,7 +12,7 @@ from hubbub.ports.journal import Journal
 
 
 class CommunicationJournal:
-    """Of one hub."""
+    """Writes the communication events of one hub to the journal."""
 
     def __init__(self, hub: str, journal: Journal, clock: Clock) -> None:
         self._hub = hub
@@ -54,7 +54,7 @@ class CommunicationJournal:
         )
 
     def refused(self, message: PeerMessage, receiver: str, reason: str) -> None:
-        """A copy that nobody counts cannot be tried: only the journal hears of it."""
+        """Records a delivery that cannot be attempted and counts for no verdict."""
         if not self._journal.enabled:
             return
         self._journal.record(
@@ -72,8 +72,10 @@ class CommunicationJournal:
             )
         )
 
-    def verdict(self, message: PeerMessage, receiver: str, policy: str, verdict: Verdict) -> None:
-        """`policy` is empty where the message never got as far as its receiver."""
+    def verdict(
+        self, message: PeerMessage, receiver: str, policy: str, verdict: DeliveryVerdict
+    ) -> None:
+        """`policy` is empty if the receiver was never resolved."""
         if not self._journal.enabled:
             return
         self._journal.record(
@@ -93,7 +95,7 @@ class CommunicationJournal:
         )
 
     def dropped(self, message: PeerMessage, adapter: str, reason: str) -> None:
-        """What came by this adapter is not taken in."""
+        """Records that a message from this adapter was refused."""
         if not self._journal.enabled:
             return
         self._journal.record(

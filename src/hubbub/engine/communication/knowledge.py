@@ -1,5 +1,5 @@
-"""What is known about peers and collectives: from the store, from callbacks of the hub, and from
-Python directories. Peers are cached, collectives never."""
+"""Peers and collectives: looked up in the store, through the hub's callbacks, and in Python
+directories. Peers are cached, collectives are not."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from hubbub.engine.communication.planning import (
     UNKNOWN_COLLECTIVE,
     UNKNOWN_PEER,
     Info,
-    Refusal,
+    NotDeliverable,
 )
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.ports.clock import Clock
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 
 CACHED_SECONDS = 600.0
 CACHED_PEERS = 1000
-"""Of one hub."""
+"""Maximum number of cached peers per hub."""
 CALLBACK_SECONDS = 1.0
 _MAX_ANSWER_BYTES = 1 << 20
 
 
 class PeerKnowledge:
-    """Of one hub."""
+    """Looks up the peers and collectives of one hub."""
 
     def __init__(
         self,
@@ -74,7 +74,8 @@ class PeerKnowledge:
         return found[1]
 
     def forget(self, peers: Iterable[str]) -> None:
-        """They changed. What is being read right now is not kept."""
+        """Drops peers from the cache after a change. The result of a lookup in progress is not
+        cached."""
         self._changes += 1
         peers = list(peers)
         self._lookups.forget(peers)
@@ -87,7 +88,7 @@ class PeerKnowledge:
         self._cached.clear()
 
     def at_once(self, receivers: Sequence[str]) -> dict[str, Info] | None:
-        """About all receivers, if nothing has to be asked for; else None."""
+        """Information about all receivers if it is cached; None if a lookup is necessary."""
         infos: dict[str, Info] = {}
         for receiver in receivers:
             kind = kind_of(receiver)
@@ -101,8 +102,8 @@ class PeerKnowledge:
         return infos
 
     async def about(self, receivers: Sequence[str]) -> dict[str, Info]:
-        """About receivers and the members of collectives among them. What cannot be found out is a
-        `Refusal`. Raises `HubbubError` where the store is away."""
+        """Information about receivers and the members of collectives among them; a failed lookup
+        yields a `NotDeliverable`. Raises `HubbubError` if the store is unavailable."""
         infos: dict[str, Info] = {}
         wanted: dict[str, None] = {}
         for receiver in receivers:
@@ -115,9 +116,9 @@ class PeerKnowledge:
                     wanted.update(dict.fromkeys(info.members))
         return {**await self._peers(list(wanted)), **infos}  # one may be a member of itself
 
-    async def peer(self, peer: str) -> PeerInfo | Refusal:
+    async def peer(self, peer: str) -> PeerInfo | NotDeliverable:
         info = (await self._peers([peer]))[peer]
-        return info if isinstance(info, PeerInfo) else Refusal(getattr(info, "reason", ""))
+        return info if isinstance(info, PeerInfo) else NotDeliverable(getattr(info, "reason", ""))
 
     async def _peers(self, peers: list[str]) -> dict[str, Info]:
         changes = self._changes
@@ -128,7 +129,7 @@ class PeerKnowledge:
             if found is not None:
                 infos[peer] = found
             elif kind_of(peer) != "peer":
-                infos[peer] = Refusal(NO_PEER)
+                infos[peer] = NotDeliverable(NO_PEER)
             else:
                 missing.append(peer)
         infos.update(await self._lookups.find(missing))
@@ -157,13 +158,13 @@ class PeerKnowledge:
                         return read_peer(msgspec.json.decode(answer.body))
         except Exception as error:  # noqa: BLE001 - whatever a callback answers
             return self._failed(peer, error)
-        return Refusal(UNKNOWN_PEER)
+        return NotDeliverable(UNKNOWN_PEER)
 
     async def _collective(self, name: str) -> Info:
         try:
             found = await self._store.read_collective(self._hub, name)
         except HubbubError as error:
-            logger.warning("hub %s: collectives cannot be read yet: %s", self._hub, error.message)
+            logger.warning("hub %s: collectives cannot be read yet: %s", self._hub, error)
             raise
         if found is not None:
             return found
@@ -179,11 +180,11 @@ class PeerKnowledge:
                         return read_collective(msgspec.json.decode(answer.body))
         except Exception as error:  # noqa: BLE001 - whatever a callback answers
             return self._failed(name, error)
-        return Refusal(UNKNOWN_COLLECTIVE)
+        return NotDeliverable(UNKNOWN_COLLECTIVE)
 
     async def authenticate(self, peer: str, password: str) -> bool:
-        """Whether somebody vouches for the peer. Raises `HubbubError` where nobody could be
-        asked."""
+        """Whether the store, a callback or a directory accepts the peer's credentials. Raises
+        `HubbubError` if none of them could be asked."""
         try:
             async with asyncio.timeout(CALLBACK_SECONDS):
                 for directory in self._directories:
@@ -200,18 +201,20 @@ class PeerKnowledge:
             raise Unavailable(self._failed(peer, error).reason) from None
         return False
 
-    def _failed(self, name: str, error: Exception) -> Refusal:
-        """Its text stays in the log: it may quote the server that was asked."""
-        logger.info("hub %s: nothing is known about %r: %s", self._hub, name, error)
+    def _failed(self, name: str, error: Exception) -> NotDeliverable:
+        """The error's text goes only to the log: it may quote the server that was asked."""
+        logger.info("hub %s: the lookup of %r failed: %s", self._hub, name, error)
         timed_out = isinstance(error, TimeoutError)
-        return Refusal("no answer from a callback in time" if timed_out else "a callback failed")
+        return NotDeliverable(
+            "no answer from a callback in time" if timed_out else "a callback failed"
+        )
 
     def _callbacks(self, role: Role) -> list[CallbackSettings]:
         found = self._configuration_of(self._hub).callbacks
         return [found[name] for name in sorted(found) if role in found[name].roles]
 
     async def _get(self, callback: CallbackSettings, path: str, name: str) -> HttpResponse | None:
-        """None: 404. Raises `SendFailed` for other answers than success."""
+        """Returns None for status 404. Raises `SendFailed` for other unsuccessful responses."""
         answer = await self._ask(callback, "GET", path, name)
         if answer is not None and not 200 <= answer.status < 300:
             raise SendFailed("protocol", f"the callback answered {answer.status}")
@@ -241,10 +244,10 @@ class PeerKnowledge:
 async def known_after_a_while(
     knowledge: PeerKnowledge, receivers: Sequence[str], again_seconds: float
 ) -> dict[str, Info]:
-    """As `PeerKnowledge.about`, however long the store is away."""
+    """Like `PeerKnowledge.about`, but retries while the store is unavailable."""
     while True:
         try:
             return await knowledge.about(receivers)
         except HubbubError as error:
-            logger.debug("a message waits for what is known about its receivers: %s", error.message)
+            logger.debug("a message waits for the lookup of its receivers: %s", error)
         await asyncio.sleep(again_seconds)

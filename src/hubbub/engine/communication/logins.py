@@ -1,10 +1,9 @@
-"""Logins of peers: tokens for a session, and messages that wait for one."""
+"""Logins of peers: session tokens, and messages that wait for their sender's login."""
 
 from __future__ import annotations
 
 import hmac
 import logging
-import secrets
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,15 +16,16 @@ from hubbub.domain.communication.messages import ERROR, FAILED, REPLY, PeerMessa
 from hubbub.domain.communication.settings import CommunicationSettings
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.communication.knowledge import PeerKnowledge
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.communication import CommunicationStore, PeerToken
 
 logger = logging.getLogger(__name__)
 
 MOST_HELD = 100
-"""Of one peer."""
+"""Maximum number of held messages per peer."""
 MOST_PEERS = 1000
-"""Of one hub whose messages are held at the same time. Anybody may claim to be a peer."""
+"""Maximum number of peers per hub with held messages: anybody may claim to be a peer."""
 HELD_MS = 86_400_000
 NOTICE_SECONDS = 60.0
 _MOST_NOTICED = 10_000
@@ -41,19 +41,19 @@ class Held(msgspec.Struct, frozen=True):
 
     message: PeerMessage
     at: int
-    """When it came, in milliseconds since 1970."""
+    """Time of arrival, in milliseconds since 1970."""
     serial: int
-    """In the log."""
+    """The message's serial in the log."""
 
     @property
     def until(self) -> int:
-        """When it times out, in milliseconds since 1970."""
+        """When the message times out, in milliseconds since 1970."""
         ttl_ms = self.message.ttl_ms
         return self.at + (min(ttl_ms, HELD_MS) if ttl_ms else HELD_MS)
 
 
 class Logins:
-    """Of one hub, at the owner of its log."""
+    """The logins of one hub, at the owner of its log."""
 
     def __init__(
         self, hub: str, store: CommunicationStore, knowledge: PeerKnowledge, clock: Clock
@@ -63,30 +63,32 @@ class Logins:
         self._knowledge = knowledge
         self._clock = clock
         self._held: dict[str, list[Held]] = {}
-        """By peer."""
+        """Held messages by peer."""
         self._storing: Counter[str] = Counter()
-        """Messages of peers on their way to the disk, to be held then."""
+        """Messages by peer that will be held once they are stored."""
         self._noticed: OrderedDict[str, float] = OrderedDict()
 
     async def log_in(self, request: PeerMessage, settings: CommunicationSettings) -> PeerMessage:
-        """The answer to AUTH/REQUEST."""
-        peer = request.sender
+        """Returns the response to an AUTH/REQUEST."""
+        peer, password = request.sender, request.content
         try:
-            vouched = await self._knowledge.authenticate(peer, request.content)
+            vouched = isinstance(password, str) and await self._knowledge.authenticate(
+                peer, password
+            )
             if not vouched:
                 return auth_message(request, FAILED)
-            token = secrets.token_urlsafe(_TOKEN_BYTES)
+            token = randomness.token_urlsafe(_TOKEN_BYTES)
             expires_at = int((self._clock.now() + settings.token_seconds) * 1000)
             await self._store.save_peer_token(
                 PeerToken(self._hub, peer, hash_token(token), expires_at)
             )
         except HubbubError as error:
-            logger.warning("hub %s: login of %r failed: %s", self._hub, peer, error.message)
+            logger.warning("hub %s: login of %r failed: %s", self._hub, peer, error)
             return auth_message(request, ERROR, "the login cannot be checked now; try again later")
         return auth_message(request, REPLY, token)
 
     async def holds(self, message: PeerMessage, settings: CommunicationSettings) -> bool:
-        """Whether the message's token is its sender's. Raises `HubbubError`."""
+        """Whether the message carries a valid token of its sender. Raises `HubbubError`."""
         if settings.tokens == "off" or (
             settings.tokens == "optional" and not message.security_token
         ):
@@ -99,7 +101,7 @@ class Logins:
         return hmac.compare_digest(known.token_hash, hash_token(message.security_token))
 
     def notice(self, message: PeerMessage) -> PeerMessage | None:
-        """Tells the peer to log in again, once a minute."""
+        """Asks the peer to log in again, at most once a minute."""
         now = self._clock.monotonic()
         last = self._noticed.get(message.sender)
         if last is not None and now - last < NOTICE_SECONDS:
@@ -118,7 +120,7 @@ class Logins:
 
     @contextmanager
     def storing(self, peer: str) -> Iterator[None]:
-        """A message of the peer is being stored, and counts among those that are held."""
+        """A message of the peer that is being stored counts as held."""
         self._storing[peer] += 1
         try:
             yield
@@ -132,12 +134,12 @@ class Logins:
             self._held.setdefault(each.message.sender, []).append(each)
 
     def take_held(self, peer: str) -> list[Held]:
-        """In order; the peer has logged in."""
+        """Removes and returns the peer's held messages in order, after a login."""
         return self._held.pop(peer, [])
 
     def take_free(self, settings: CommunicationSettings) -> list[Held]:
-        """Those that would not be held under these settings, in the order in which they came. Of
-        one that was read from disk it is not known whether it had a token."""
+        """Removes and returns messages that these settings would not hold, in order of arrival. For
+        messages read from disk it is unknown whether they had a token."""
         if settings.tokens == "required":
             return []
         found = [each for held in self._held.values() for each in held]
@@ -151,7 +153,7 @@ class Logins:
         return free
 
     def take_one(self, message: PeerMessage) -> Held | None:
-        """The message, if it is held: it came once more, with a token that holds."""
+        """Removes and returns the held message after it was sent again with a valid token."""
         held = self._held.get(message.sender, [])
         for each in held:
             if each.message.id == message.id and digest(each.message) == digest(message):
@@ -162,12 +164,12 @@ class Logins:
         return None
 
     def forget(self, peer: str) -> list[Held]:
-        """What waited for a peer that is being erased."""
+        """Removes and returns the held messages of a peer that is being erased."""
         self._noticed.pop(peer, None)
         return self.take_held(peer)
 
     def take_expired(self) -> list[Held]:
-        """Those that waited for too long."""
+        """Removes and returns messages that were held for too long."""
         now = self._clock.now() * 1000
         expired = []
         for peer, held in list(self._held.items()):

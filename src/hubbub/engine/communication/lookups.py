@@ -1,4 +1,4 @@
-"""Look-ups of peers that many messages need at once: each peer is read once, many together."""
+"""Batches lookups of peers: each peer is read once, many in one read."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ Found = asyncio.Future[Info]
 
 
 class Lookups:
-    """Of one hub. While one read of the store is under way, further peers gather for the next."""
+    """Lookups of one hub. Requests that arrive during a read of the store are batched for the
+    next."""
 
     def __init__(self, read: Read, ask: Ask) -> None:
-        """`read(peers)` answers those that the store has, or raises `HubbubError`; the others are
-        asked for one by one, beside the reads."""
+        """`read(peers)` returns the peers that the store has, or raises `HubbubError`; the others
+        are looked up one by one, concurrently with the reads."""
         self._read = read
         self._ask = ask
         self._under_way: dict[str, Found] = {}
@@ -33,14 +34,14 @@ class Lookups:
         self._reading = False
 
     async def find(self, peers: Sequence[str]) -> dict[str, Info]:
-        """Raises `HubbubError` where the store is away."""
+        """Raises `HubbubError` if the store is unavailable."""
         futures = {peer: self._look_up(peer) for peer in peers}
         if futures:
             await asyncio.wait(futures.values())  # a caller that is cancelled harms no other
         return {peer: future.result() for peer, future in futures.items()}
 
     def forget(self, peers: Iterable[str]) -> None:
-        """They changed: whoever asks from now on does not get what is being read."""
+        """The peers changed: later callers do not receive the result of a read in progress."""
         for peer in peers:
             self._under_way.pop(peer, None)
 
@@ -69,9 +70,9 @@ class Lookups:
         try:
             stored = dict(await self._read([peer for peer, _ in wanted]))
         except HubbubError as error:
-            logger.warning("peers cannot be read yet: %s", error.message)
+            logger.warning("peers cannot be read yet: %s", error)
             for peer, future in wanted:
-                future.set_exception(type(error)(error.message))
+                future.set_exception(type(error)(error.message).with_detail(error.detail))
                 future.exception()  # who waited may be gone
                 self._ended(peer, future)
             return

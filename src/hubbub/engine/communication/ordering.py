@@ -1,4 +1,4 @@
-"""Messages that wait before they begin: later ones to the same receivers do not overtake them."""
+"""Keeps messages to the same receivers in order while they wait to start."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Sequence
 
 
 class ReceiverOrder:
-    """Of one hub."""
+    """The order of one hub's waiting messages."""
 
     def __init__(self) -> None:
         self.waiting = 0
         self._last: dict[str, asyncio.Task[None]] = {}
-        """By receiver: ends when the last message to it that waits has begun."""
+        """By receiver: the task that ends when the last waiting message to it has started."""
 
     def before(self, receivers: Sequence[str]) -> set[asyncio.Task[None]]:
-        """What must have ended before a message to these receivers begins."""
+        """Tasks that must end before a message to these receivers starts."""
         last = self._last
         return {last[each] for each in receivers if each in last} if last else set()
 
     def add(self, receivers: Sequence[str], beginning: asyncio.Task[None]) -> None:
-        """A message to these receivers has begun when the task has ended."""
+        """Registers the task at whose end a message to these receivers has started."""
         self.waiting += 1
         for receiver in receivers:
             self._last[receiver] = beginning

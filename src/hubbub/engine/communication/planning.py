@@ -1,5 +1,5 @@
-"""Plans: which copies of a message go where, and which policies count their outcomes (algorithms
-2.2 to 2.4)."""
+"""Delivery plans: which addresses receive a message, and whose policies count the outcomes
+(algorithms 2.2 to 2.4)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from hubbub.domain.communication.messages import (
 from hubbub.domain.communication.peers import Address, CollectiveInfo, PeerInfo, PeerPolicy
 from hubbub.domain.communication.policies import (
     CollectiveProgress,
+    DeliveryVerdict,
     PeerProgress,
-    Verdict,
     choose_addresses,
 )
 from hubbub.domain.communication.privacy import is_taken
 from hubbub.domain.communication.steps import FAILED, DeliveryRow
 
 CALLBACK = "callback:"
-"""Begins the name of the adapter that tells a notification callback."""
+"""Prefix of the adapter name of a notification callback."""
 UNKNOWN_PEER = "unknown peer"
 NO_PEER = "unknown peer: a member must be a peer"
 UNKNOWN_COLLECTIVE = "unknown collective"
@@ -37,38 +37,38 @@ PRIVACY = "refused by a privacy policy"
 NO_ADAPTER = "no adapter serves an address"
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Nothing can be tried, for this reason."""
+class NotDeliverable(msgspec.Struct, frozen=True):
+    """No delivery can be attempted, for this reason."""
 
     reason: str
 
 
-Info = PeerInfo | CollectiveInfo | Refusal
+Info = PeerInfo | CollectiveInfo | NotDeliverable
 
 
 class PlannedReceiver(msgspec.Struct, frozen=True, array_like=True):
-    """A receiver whose policy counts outcomes. `policy` is a collective's, else empty. Where there
-    are no peers, nothing counts but the reply that the message awaits."""
+    """A receiver whose policy counts outcomes. `policy` is set for a collective only. Without
+    peers, only the awaited reply counts."""
 
     receiver: str
     peers: dict[str, PeerPolicy]
     policy: str = ""
     members: int = 0
     quiet: bool = False
-    """Success is not reported: the sender did not name this receiver."""
+    """Success is not reported because the sender did not name this receiver."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[PlannedReceiver, ...]).decode
 
 
-class Plan(msgspec.Struct, frozen=True):
-    """`refused` are copies that nobody counts and that cannot be tried."""
+class DeliveryPlan(msgspec.Struct, frozen=True):
+    """`refused` are deliveries that cannot be attempted and that no policy counts."""
 
     receivers: tuple[PlannedReceiver, ...] = ()
     rows: tuple[DeliveryRow, ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
-    """Peers or collectives, and why."""
+    """Pairs of a peer or collective and the reason."""
     to_callbacks: bool = False
 
     def encoded(self) -> bytes:
@@ -80,7 +80,7 @@ def decode_plan(data: bytes) -> tuple[PlannedReceiver, ...]:
 
 
 class Planner:
-    """For one message, with what was found out about its receivers."""
+    """Plans one message, given the information about its receivers."""
 
     def __init__(
         self,
@@ -90,8 +90,8 @@ class Planner:
         callbacks: Sequence[str],
         now: float,
     ) -> None:
-        """`infos` are by receiver and by peer; `serves(peer, address)` says whether an adapter is
-        there for the address; `now` is in seconds since 1970."""
+        """`infos` are keyed by receiver and by peer; `serves(peer, address)` says whether an
+        adapter exists for the address; `now` is in seconds since 1970."""
         self._message = message
         self._infos = infos
         self._serves = serves
@@ -102,7 +102,7 @@ class Planner:
         self._refused: list[tuple[str, str]] = []
         self._to_callbacks = False
 
-    def plan(self, receivers: Sequence[str]) -> Plan:
+    def plan(self, receivers: Sequence[str]) -> DeliveryPlan:
         counted = []
         message = self._message
         if not receivers:
@@ -125,10 +125,11 @@ class Planner:
         if not counted and message.ttl_ms and awaits_reply(message):
             counted.append(PlannedReceiver(message.receiver or COMMUNICATION, {}))
         rows, refused = tuple(self._rows), tuple(self._refused)
-        return Plan(tuple(counted), rows, refused, self._to_callbacks)
+        return DeliveryPlan(tuple(counted), rows, refused, self._to_callbacks)
 
     def _is_out_of_reach(self, peer: str) -> bool:
-        """Whether a report cannot be told to its peer, who did not refuse it either."""
+        """Whether a report cannot be delivered to its peer for another reason than a privacy
+        policy."""
         return any(each == peer and reason != PRIVACY for each, reason in self._refused)
 
     def _notify(self) -> None:
@@ -137,11 +138,11 @@ class Planner:
             self._add("", "", Address(CALLBACK + name))
 
     def _peer(self, peer: str, counted_for: str) -> tuple[PeerPolicy, bool]:
-        """Rows for a peer, or one that says why there are none; answers its policy, and whether
-        anything can be tried."""
-        info = self._infos.get(peer, Refusal(UNKNOWN_PEER))
+        """Adds the deliveries for a peer, or one failed delivery with the reason. Returns the
+        peer's policy and whether anything can be attempted."""
+        info = self._infos.get(peer, NotDeliverable(UNKNOWN_PEER))
         if not isinstance(info, PeerInfo):
-            reason = info.reason if isinstance(info, Refusal) else NO_PEER
+            reason = info.reason if isinstance(info, NotDeliverable) else NO_PEER
             self._refuse(peer, counted_for, reason)
             return "TO_ALL_CHANNELS", False
         policy = cast(PeerPolicy, info.policy)  # aliases are gone by now
@@ -155,10 +156,10 @@ class Planner:
         return policy, True
 
     def _collective(self, receiver: str, counts: bool) -> PlannedReceiver:
-        info = self._infos.get(receiver, Refusal(UNKNOWN_COLLECTIVE))
+        info = self._infos.get(receiver, NotDeliverable(UNKNOWN_COLLECTIVE))
         counted_for = receiver if counts else ""
         if not isinstance(info, CollectiveInfo):
-            reason = info.reason if isinstance(info, Refusal) else UNKNOWN_COLLECTIVE
+            reason = info.reason if isinstance(info, NotDeliverable) else UNKNOWN_COLLECTIVE
             self._refuse("", counted_for, reason, receiver)
             return PlannedReceiver(receiver, {"": "TO_ALL_CHANNELS"})
         peers: dict[str, PeerPolicy] = {}
@@ -200,22 +201,22 @@ class Planner:
 
 
 def delivery_key(message_id: str, counted_for: str, peer: str, address: Address) -> str:
-    """The same for every attempt, and after every restart."""
+    """The same key for every attempt, also after a restart."""
     parts = (message_id, counted_for, peer, address.adapter, *address.parameters)
     return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 
 
-class Progress:
-    """What became so far of a message to one receiver whose policy counts."""
+class ReceiverProgress:
+    """Counts the outcomes of a message's deliveries to one receiver."""
 
     __slots__ = ("_collective", "_lost", "_peers", "policy", "quiet", "receiver", "verdict")
 
     def __init__(self, planned: PlannedReceiver, rows: Sequence[DeliveryRow]) -> None:
-        """`rows` are those that count for this receiver, in whatever state."""
+        """`rows` are the deliveries that count for this receiver, in any state."""
         self.receiver = planned.receiver
         self.quiet = planned.quiet
         self.policy = planned.policy or next(iter(planned.peers.values()), "")
-        self.verdict: Verdict | None = None
+        self.verdict: DeliveryVerdict | None = None
         expected = dict.fromkeys(planned.peers, 0)
         for row in rows:
             expected[row.peer] += 1
@@ -231,11 +232,11 @@ class Progress:
 
     @property
     def without_rows(self) -> list[str]:
-        """Peers that no outcome is to come of."""
+        """Peers for which no outcome will arrive."""
         return [name for name, peer in self._peers.items() if not peer.expected]
 
-    def feed(self, row: DeliveryRow, reason: str | None) -> Verdict | None:
-        """The verdict, if this outcome decides (`reason` None: the copy arrived)."""
+    def feed(self, row: DeliveryRow, reason: str | None) -> DeliveryVerdict | None:
+        """Returns the verdict if this outcome decides it. `reason` None: the delivery arrived."""
         peer = self._peers[row.peer]
         found = (
             peer.feed(row.key, reason)
@@ -249,9 +250,9 @@ class Progress:
             return found
         return None
 
-    def lose(self, peer: str) -> Verdict | None:
-        """The peer was erased. Answers the verdict of a collective, which does not name the peer,
-        if that decides."""
+    def lose(self, peer: str) -> DeliveryVerdict | None:
+        """Removes an erased peer. Returns a collective's verdict, which does not name the peer, if
+        the removal decides it."""
         if self._collective is None or peer not in self._peers:
             return None
         refused = self._peers[peer].refuse(UNKNOWN_PEER)
@@ -263,13 +264,13 @@ class Progress:
             self.verdict = found
         return found
 
-    def time_out(self, reason: str) -> Verdict | None:
+    def time_out(self, reason: str) -> DeliveryVerdict | None:
         if self.verdict is not None:
             return None
-        self.verdict = Verdict("timed_out", reason)
+        self.verdict = DeliveryVerdict("timed_out", reason)
         return self.verdict
 
 
 def copy_for(message: PeerMessage, row: DeliveryRow) -> PeerMessage:
-    """The message as it goes to this peer; a callback gets the message itself."""
+    """The message as sent to this peer; a callback receives the unchanged message."""
     return copy_to(message, row.peer) if row.peer else copy_to(message, message.receiver)

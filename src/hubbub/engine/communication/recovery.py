@@ -1,12 +1,14 @@
-"""Messages and deliveries of a hub as its log's last owner left them, and dead letters that are
-tried once more."""
+"""Loads the open messages and deliveries left by the log's previous owner, and replays dead
+letters."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.audit import Audit, noted
 from hubbub.domain.communication.control import VERDICT_SUFFIX
 from hubbub.domain.communication.messages import TIMEOUT
 from hubbub.domain.communication.requests import VerdictTold
@@ -20,8 +22,8 @@ from hubbub.domain.communication.steps import (
 )
 from hubbub.domain.errors import StaleOwner
 from hubbub.engine.communication.committing import Committer
-from hubbub.engine.communication.logging import from_logged
-from hubbub.engine.communication.shipping import Lanes, Parcel
+from hubbub.engine.communication.log_messages import from_logged
+from hubbub.engine.communication.shipping import AddressQueues, QueuedDelivery
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.communication import CommunicationStore, LoggedMessage
 
@@ -31,8 +33,8 @@ _PAGE = 500
 async def read_open(
     store: CommunicationStore, hub: str
 ) -> list[tuple[LoggedMessage, list[DeliveryRow]]]:
-    """Messages that are open or have deliveries that are due, each with its deliveries in order;
-    by serial. Raises `HubbubError`."""
+    """Open messages and messages with due deliveries, by serial, each with its deliveries in order.
+    Raises `HubbubError`."""
     opened = await _read_open_messages(store, hub)
     rows: dict[str, list[DeliveryRow]] = {}
     oldest = min((each.message.serial for each in opened.values()), default=None)
@@ -79,10 +81,12 @@ async def read_messages(
 
 
 async def read_verdict(store: CommunicationStore, hub: str, message_id: str) -> VerdictTold:
-    """Of a message with one receiver that is decided; success leaves no report."""
+    """The stored verdict of a message with one receiver; success leaves no report."""
     for each in await store.read_logged(hub, [f"{message_id}{VERDICT_SUFFIX}"]):
         report = from_logged(each.message)
-        return VerdictTold("timed_out" if report.subtype == TIMEOUT else "failed", report.content)
+        return VerdictTold(
+            "timed_out" if report.subtype == TIMEOUT else "failed", str(report.content)
+        )
     return VerdictTold("met")
 
 
@@ -91,12 +95,13 @@ async def replay(
     hub: str,
     keys: Sequence[str],
     committer: Committer,
-    lanes: Lanes,
+    queues: AddressQueues,
     clock: Clock,
+    audit: Audit = UNSET,
 ) -> int:
-    """Try dead letters once more, of all without keys the first; their outcome counts for no
-    verdict any more. Answers how many. One call at a time: a dead letter is one until it is on disk
-    that it is not. Raises `StaleOwner`."""
+    """Retries dead letters (the oldest ones if no keys are given) and returns their number. Their
+    outcomes count for no verdict. Calls must not overlap: a letter is dead until the store says
+    otherwise. Raises `StaleOwner`."""
     if keys:
         rows = await store.read_deliveries_of(hub, keys)
     else:
@@ -106,10 +111,13 @@ async def replay(
     messages = {each.message.id: from_logged(each.message) for each in found}
     now = int(clock.now() * 1000)
     tried = [row for row in rows if row.message_id in messages]
-    step = CommunicationStep(moved=tuple(DeliveryMove(row.key, DUE, "", now) for row in tried))
-    if not await committer.commit_first(step):
+    step = CommunicationStep(
+        moved=tuple(DeliveryMove(row.key, DUE, "", now) for row in tried),
+        audits=noted(audit, tried),
+    )
+    if not await committer.commit_and_wait(step):
         raise StaleOwner(f"this node does not own the log of hub {hub!r} any more")
     for row in tried:
         again = msgspec.structs.replace(row, receiver="", state=DUE)
-        lanes.put(Parcel(again, messages[row.message_id]))
+        queues.put(QueuedDelivery(again, messages[row.message_id]))
     return len(tried)

@@ -1,5 +1,5 @@
-"""Deliveries on their way: a queue for each (peer, address), driven while there is something in
-it, by the attempts that webhooks use too."""
+"""Deliveries in progress: a queue per (peer, address), processed while it is not empty, with the
+same retries as webhooks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from hubbub.engine.communication.instances import Instances, one_line
 from hubbub.engine.communication.journalling import CommunicationJournal
 from hubbub.engine.communication.knowledge import PeerKnowledge
 from hubbub.engine.communication.planning import NO_ADAPTER, PRIVACY, copy_for
-from hubbub.engine.outgoing import Destination, OutgoingGate
 from hubbub.engine.outward.attempts import (
     Attempted,
-    Ended,
     Expired,
     OutwardAttempts,
+    ReceiverEnded,
     Shipment,
     Stopped,
 )
+from hubbub.engine.outward.gate import Destination, OutgoingGate
 from hubbub.engine.outward.retrying import GivenUp
 from hubbub.ports.adapters import AdapterFailed, Delivery, OutputAdapter, TemporaryFailure
 from hubbub.ports.clock import Clock
@@ -36,35 +36,35 @@ from hubbub.tasks import is_cancelled
 
 NOT_SUBSCRIBED = "the peer subscription ended"
 _IN_A_TURN = 50
-"""Deliveries of one queue."""
-LaneKey = tuple[str, str, tuple[str, ...]]
+"""Deliveries of one queue before other tasks of the loop run."""
+AddressKey = tuple[str, str, tuple[str, ...]]
 """Peer, adapter, and the parameters of the address."""
 
 
 @dataclass(slots=True, eq=False)
-class Parcel:
-    """One copy of a message, waiting or under way."""
+class QueuedDelivery:
+    """A delivery that waits or is being attempted."""
 
     row: DeliveryRow
     message: PeerMessage
     deadline: float = math.inf
-    """Seconds since 1970."""
+    """In seconds since 1970."""
     policy: str = ""
-    """Of the peer, for the journal."""
+    """The peer's policy, for the journal."""
     durable: bool = True
     cancelled: bool = False
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """In order."""
+class AddressQueue:
+    """Deliveries to one address, in order."""
 
-    queue: deque[Parcel] = field(default_factory=deque)
+    deliveries: deque[QueuedDelivery] = field(default_factory=deque)
     task: asyncio.Task[None] | None = None
 
 
-class Lanes:
-    """All queues of one hub at the owner of its log."""
+class AddressQueues:
+    """All delivery queues of one hub at the owner of its log."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class Lanes:
         knowledge: PeerKnowledge,
         clock: Clock,
         journal: CommunicationJournal,
-        done: Callable[[Parcel, str | None], None],
+        done: Callable[[QueuedDelivery, str | None], None],
         holds: Callable[[str], Awaitable[bool]],
     ) -> None:
-        """`done(parcel, reason)` hears of every outcome; None: it arrived. `holds` says whether a
-        peer subscription is still there and may read its channel."""
+        """`done(queued, reason)` is called for every outcome; a reason of None means success.
+        `holds` says whether a peer subscription still exists and may read its channel."""
         self.hub = hub
         self.gate = gate
         self.instances = instances
@@ -90,47 +90,47 @@ class Lanes:
         self.holds = holds
         self._attempts = attempts
         self._done = done
-        self._lanes: dict[LaneKey, Lane] = {}
+        self._queues: dict[AddressKey, AddressQueue] = {}
         self._stopped = False
 
-    def put(self, parcel: Parcel) -> None:
-        row = parcel.row
+    def put(self, queued: QueuedDelivery) -> None:
+        row = queued.row
         key = (row.peer, row.adapter, row.parameters)
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = Lane()
-        lane.queue.append(parcel)
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = AddressQueue()
+        queue.deliveries.append(queued)
         self.waiting += 1
         self.instances.figures_of(row.adapter).waiting += 1
-        if lane.task is None and not self._stopped:
-            lane.task = asyncio.get_running_loop().create_task(self._drive(key, lane))
+        if queue.task is None and not self._stopped:
+            queue.task = asyncio.get_running_loop().create_task(self._drive(key, queue))
 
     def cancel(self, peer: str) -> None:
-        """Nothing that waits for the peer goes out."""
-        for (of_peer, _, _), lane in self._lanes.items():
+        """Cancels the queued deliveries to a peer."""
+        for (of_peer, _, _), queue in self._queues.items():
             if of_peer == peer:
-                for parcel in lane.queue:
-                    parcel.cancelled = True
+                for queued in queue.deliveries:
+                    queued.cancelled = True
 
-    async def _drive(self, key: LaneKey, lane: Lane) -> None:
+    async def _drive(self, key: AddressKey, queue: AddressQueue) -> None:
         turns = 0
         try:
-            while lane.queue and not self._stopped:
+            while queue.deliveries and not self._stopped:
                 turns += 1
                 if turns % _IN_A_TURN == 0:
                     await asyncio.sleep(0)  # an adapter that never waits must not hold up the loop
-                parcel = lane.queue[0]
+                queued = queue.deliveries[0]
                 try:
-                    reason = await self._deliver(parcel)
+                    reason = await self._deliver(queued)
                 except Stopped:
                     return
-                lane.queue.popleft()
+                queue.deliveries.popleft()
                 self._count_down(key[1])
-                self._done(parcel, reason)
+                self._done(queued, reason)
         finally:
-            lane.task = None
-            if not lane.queue:
-                self._lanes.pop(key, None)
+            queue.task = None
+            if not queue.deliveries:
+                self._queues.pop(key, None)
 
     def _count_down(self, adapter: str) -> None:
         self.waiting -= 1
@@ -139,18 +139,18 @@ class Lanes:
         if not figures.waiting:
             self.instances.drained(adapter)
 
-    async def _deliver(self, parcel: Parcel) -> str | None:
-        """The reason why it failed for good, or None. Raises `Stopped`."""
-        if parcel.cancelled:
+    async def _deliver(self, queued: QueuedDelivery) -> str | None:
+        """Returns the reason of a permanent failure, or None. Raises `Stopped`."""
+        if queued.cancelled:
             return None
-        shipment = ParcelShipment(self, parcel)
+        shipment = PeerShipment(self, queued)
         try:
             await self._attempts.deliver(shipment, None)
         except GivenUp:
             return shipment.last_error or "too many attempts"
         except Expired:
-            parcel.cancelled = True  # its time-out is told by who keeps the deadline
-        except Ended as ended:
+            queued.cancelled = True  # its time-out is told by who keeps the deadline
+        except ReceiverEnded as ended:
             return str(ended)
         return None
 
@@ -159,9 +159,9 @@ class Lanes:
         return self._stopped
 
     async def stop(self, seconds: float) -> None:
-        """Let what is under way end, within a bound."""
+        """Waits, within a bound, for deliveries in progress."""
         self._stopped = True
-        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        tasks = [queue.task for queue in self._queues.values() if queue.task is not None]
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
@@ -169,20 +169,20 @@ class Lanes:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class ParcelShipment(Shipment):
-    """A copy of a message on its way through an adapter."""
+class PeerShipment(Shipment):
+    """A delivery as a series of attempts through an adapter."""
 
-    __slots__ = ("_address", "_destination", "_lanes", "_parcel", "last_error")
+    __slots__ = ("_address", "_destination", "_queued", "_queues", "last_error")
 
-    def __init__(self, lanes: Lanes, parcel: Parcel) -> None:
+    def __init__(self, queues: AddressQueues, queued: QueuedDelivery) -> None:
         super().__init__()
-        row = parcel.row
-        self._lanes = lanes
-        self._parcel = parcel
+        row = queued.row
+        self._queues = queues
+        self._queued = queued
         self._address = Address(row.adapter, row.parameters)
-        output = lanes.instances.find(row.adapter)
+        output = queues.instances.find(row.adapter)
         most = output.settings.max_parallel if output is not None else None
-        self._destination = lanes.gate.destination(lanes.hub, "delivery", row.adapter, most)
+        self._destination = queues.gate.destination(queues.hub, "delivery", row.adapter, most)
         self.last_error = ""
 
     @property
@@ -191,26 +191,26 @@ class ParcelShipment(Shipment):
 
     @property
     def is_stopped(self) -> bool:
-        return self._lanes.is_stopped
+        return self._queues.is_stopped
 
     def lifetime(self) -> float:
-        if self._parcel.cancelled:
+        if self._queued.cancelled:
             return 0.0
-        deadline = self._parcel.deadline
-        return deadline if deadline == math.inf else deadline - self._lanes.clock.now()
+        deadline = self._queued.deadline
+        return deadline if deadline == math.inf else deadline - self._queues.clock.now()
 
     def note(self, attempts: int, next_try_at: int | None) -> None:
-        """Nobody asks."""
+        """Attempts of deliveries are not shown anywhere."""
 
     async def pause(self, seconds: float) -> None:
-        """Other settings of the adapter may be better: they are tried at once."""
-        await self._lanes.instances.changed(self._parcel.row.adapter, seconds)
+        """Ends early if the adapter's settings change: the new ones are tried immediately."""
+        await self._queues.instances.changed(self._queued.row.adapter, seconds)
 
     async def attempt(self, number: int) -> Attempted:
-        lanes, row = self._lanes, self._parcel.row
-        started = lanes.clock.monotonic()
-        if lanes.instances.find(row.adapter) is None:
-            problem = lanes.instances.problem(row.adapter)
+        queues, row = self._queues, self._queued.row
+        started = queues.clock.monotonic()
+        if queues.instances.find(row.adapter) is None:
+            problem = queues.instances.problem(row.adapter)
             if problem is None:
                 self._give_up(number, started, NO_ADAPTER, "no_adapter")
             self._failed(number, started, problem, "retry")  # what waits, waits for better settings
@@ -222,7 +222,7 @@ class ParcelShipment(Shipment):
             return Attempted(False)
         if refused is not None:
             self._give_up(number, started, *refused)
-        output = lanes.instances.find(row.adapter)
+        output = queues.instances.find(row.adapter)
         if output is None:  # it was replaced meanwhile
             return Attempted(False)
         try:
@@ -240,31 +240,34 @@ class ParcelShipment(Shipment):
             if is_cancelled():
                 raise
             self._give_up(number, started, f"the adapter failed: {error!r}", "error")
-        output.figures.note(None, lanes.clock.now())
+        output.figures.note(None, queues.clock.now())
         self._tell(number, started, "ok")
         return Attempted(True, well=True)
 
     async def _push(self, adapter: OutputAdapter) -> None:
-        row = self._parcel.row
-        copy = copy_for(self._parcel.message, row)
-        await adapter.push(Delivery(self._lanes.hub, copy, row.peer, self._address, row.key))
+        row = self._queued.row
+        copy = copy_for(self._queued.message, row)
+        await adapter.push(Delivery(self._queues.hub, copy, row.peer, self._address, row.key))
 
     async def _refusal(self) -> tuple[str, str] | None:
-        """Queues delay: why the message may not go out any more, as a sentence and as a word."""
-        subscription = subscription_of(self._parcel.row.message_id)
-        if subscription is not None and not await self._lanes.holds(subscription):
+        """Why the message may no longer be sent, as (sentence, outcome): subscriptions and privacy
+        policies may have changed while it was queued."""
+        subscription = subscription_of(self._queued.row.message_id)
+        if subscription is not None and not await self._queues.holds(subscription):
             return NOT_SUBSCRIBED, "ended"
         return None if await self._is_taken() else (PRIVACY, "privacy")
 
     async def _is_taken(self) -> bool:
-        """The peer may have changed its mind meanwhile."""
-        row = self._parcel.row
+        """Whether the peer's current privacy policy accepts the message."""
+        row = self._queued.row
         if not row.peer:
             return True
-        info = self._lanes.knowledge.cached(row.peer) or await self._lanes.knowledge.peer(row.peer)
+        info = self._queues.knowledge.cached(row.peer) or await self._queues.knowledge.peer(
+            row.peer
+        )
         if not isinstance(info, PeerInfo):
             return True  # the adapter and the address are known; nobody refused the message
-        return is_taken(info, self._parcel.message, self._lanes.clock.now())
+        return is_taken(info, self._queued.message, self._queues.clock.now())
 
     def _give_up(self, number: int, started: float, reason: str, outcome: str) -> NoReturn:
         self._failed(number, started, reason, outcome)
@@ -272,12 +275,12 @@ class ParcelShipment(Shipment):
 
     def _failed(self, number: int, started: float, reason: str, outcome: str) -> None:
         self.last_error = one_line(reason)
-        figures = self._lanes.instances.figures_of(self._parcel.row.adapter)
-        figures.note(self.last_error, self._lanes.clock.now())
+        figures = self._queues.instances.figures_of(self._queued.row.adapter)
+        figures.note(self.last_error, self._queues.clock.now())
         self._tell(number, started, outcome)
 
     def _tell(self, number: int, started: float, outcome: str) -> None:
-        parcel, reason = self._parcel, "" if outcome == "ok" else self.last_error
-        self._lanes.journal.attempt(
-            parcel.message, parcel.row, parcel.policy, number, started, outcome, reason
+        queued, reason = self._queued, "" if outcome == "ok" else self.last_error
+        self._queues.journal.attempt(
+            queued.message, queued.row, queued.policy, number, started, outcome, reason
         )

@@ -1,8 +1,7 @@
-"""Peer subscriptions: peers who follow channels that store, by whatever adapters reach them.
+"""Peer subscriptions: peers follow stored channels through any of their adapters.
 
-A peer subscription is a webhook of the kind `peer`, so that its cursor, its driver, its end with
-access and its move to another node are those of webhooks.
-"""
+A peer subscription is a webhook of the kind `peer`, so that webhooks' cursors, driver, access
+checks and moves between nodes apply to it."""
 
 from __future__ import annotations
 
@@ -10,7 +9,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.audit import Audit, AuditEntry
 from hubbub.domain.communication.peers import check_identifier
 from hubbub.domain.errors import (
     BadRequest,
@@ -24,30 +25,29 @@ from hubbub.domain.permissions import Grant, Identity, Reader, may_read
 from hubbub.domain.topics import principal_of
 from hubbub.domain.webhooks import Webhook, WebhookStatus, webhook_id
 from hubbub.engine.hub import Hub
-from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topic_creation import TopicMaker
 from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.webhooks import WebhookStore
 from hubbub.tasks import gather_some
 
 MOST_OF_HUB = 10_000
-"""Where the quota of the hub does not say otherwise."""
+"""Maximum number per hub, unless the hub's quota says otherwise."""
 MOST_OF_PEER = 100
 _ASKED_AT_ONCE = 50
 Start = Literal["new", "first"]
 
 
 def own_peer(identity: Identity) -> str:
-    """The peer that a caller is: the one with the user's name. Raises `BadRequest`,
-    `InvalidName`."""
+    """The peer with the caller's user name. Raises `BadRequest`, `InvalidName`."""
     if identity.user_id is None:
         raise BadRequest("the token names no user, who could be a peer")
     return check_identifier(identity.user_id, "peer")
 
 
 class PeerSubscriptions:
-    """Of all peers. Callers who may administer the hub decide for any peer, users for the peer that
-    they are."""
+    """Manages the subscriptions of all peers. Administrators of a hub may change any of them, users
+    those of the peer with their own name."""
 
     def __init__(
         self, store: WebhookStore, webhooks: Webhooks, maker: TopicMaker, clock: Clock
@@ -57,29 +57,37 @@ class PeerSubscriptions:
         self._maker = maker
         self._clock = clock
 
-    async def follow(self, hub: Hub, peer: str, channel: str, start: Start = "new") -> Webhook:
-        """From now on the peer gets the channel's messages; with `first` also those that are still
-        stored. Who follows already keeps the place. The peer reads as the user of the same name;
-        where the rules do not open the channel to that user, the caller permits it hereby. Raises
-        `InvalidName`, `NotPermitted`, `WrongChannelKind`, `TopicNotFound`, `QuotaExceeded`."""
+    async def follow(
+        self, hub: Hub, peer: str, channel: str, start: Start, audit: AuditEntry
+    ) -> Webhook:
+        """Subscribes the peer to a channel's new messages; with `first` also to those still stored.
+        An existing subscription keeps its position. The peer reads as the user of the same name; if
+        the rules do not permit that user, the caller grants the permission. Raises `InvalidName`,
+        `NotPermitted`, `WrongChannelKind`, `TopicNotFound`, `QuotaExceeded`."""
         check_identifier(peer, "peer")
         _check_channel(channel)
         reader = _reader(hub, peer, channel, int(self._clock.now() * 1000))
-        return await self._begin(hub, peer, channel, reader, start)
+        return await self._begin(hub, peer, channel, reader, start, audit)
 
     async def follow_as(
         self, hub: Hub, identity: Identity, channel: str, start: Start = "new"
     ) -> Webhook:
-        """As `follow`, for the peer that the caller is, where the caller may subscribe to the
-        channel; it ends when the rules, the token's grants or the token's revocation end that.
-        Raises `BadRequest` for a caller without a name, too."""
+        """Subscribes the caller's own peer, if the caller may subscribe to the channel. The
+        subscription ends when the rules, the token's grants or the token's revocation end that
+        permission. Raises the errors of `follow`, and `BadRequest` for a caller without a name."""
         peer = own_peer(identity)
         _check_channel(channel)
         reader = await self._webhooks.reader(hub, identity, channel)
         return await self._begin(hub, peer, channel, reader, start)
 
     async def _begin(
-        self, hub: Hub, peer: str, channel: str, reader: Reader, start: Start
+        self,
+        hub: Hub,
+        peer: str,
+        channel: str,
+        reader: Reader,
+        start: Start,
+        audit: Audit = UNSET,
     ) -> Webhook:
         now = int(self._clock.now() * 1000)
         owner = principal_of(reader.identity)
@@ -100,7 +108,7 @@ class PeerSubscriptions:
             owner=owner,
             acting=reader,
         )
-        await self._webhooks.begin(wanted, start)
+        await self._webhooks.begin(wanted, start, audit)
         return wanted
 
     async def _check_quotas(self, hub: Hub, peer: str, owner: str) -> None:
@@ -124,21 +132,22 @@ class PeerSubscriptions:
             raise NotFound(f"the peer {peer[:64]!r} does not follow {channel[:64]!r}")
         return found
 
-    async def unfollow(self, hub: Hub, peer: str, channel: str) -> None:
-        """Also what is under way does not go out any more. Raises `NotFound`."""
-        await self._webhooks.end(await self.find(hub, peer, channel))
+    async def unfollow(self, hub: Hub, peer: str, channel: str, audit: Audit = UNSET) -> None:
+        """Ends a subscription; its queued deliveries are cancelled. Raises `NotFound`."""
+        await self._webhooks.end(await self.find(hub, peer, channel), audit)
 
     async def of_peer(self, hub: Hub, peer: str) -> list[Webhook]:
-        """By channel."""
+        """The peer's subscriptions, by channel."""
         owner = principal_of(Identity(user_id=check_identifier(peer, "peer")))
         found = await self._store.read_webhooks(hub.name, owner=owner, peers=True)
         return sorted(found, key=lambda each: each.channel)
 
-    async def end_all(self, hub: Hub, peer: str) -> int:
-        """The peer is gone: how many subscriptions ended."""
+    async def end_all(self, hub: Hub, peer: str, audit: AuditEntry) -> int:
+        """Ends all subscriptions of a deleted peer, and returns their number. The
+        first end also stores the audit entry."""
         found = await self.of_peer(hub, peer)
         for each in found:
-            await self._webhooks.end(each)
+            await self._webhooks.end(each, audit if each is found[0] else UNSET)
         return len(found)
 
     async def with_status(self, found: Sequence[Webhook]) -> list[tuple[Webhook, WebhookStatus]]:
@@ -156,8 +165,9 @@ def _check_channel(channel: str) -> None:
 
 
 def _reader(hub: Hub, peer: str, channel: str, now: int) -> Reader:
-    """As whom the peer reads the channel: by the rules where they permit it, so that it ends with
-    them; else by a grant for this channel. Revoking the user's tokens ends both."""
+    """The identity under which the peer reads the channel: the user, if the rules permit it, so
+    that access ends with the rules; otherwise a grant for this channel. Revoking the user's tokens
+    ends both."""
     reader = Reader(Identity(user_id=peer, issued_at=now))
     if may_read(reader, channel, hub.configuration, hub.rules_for(channel)):
         return reader

@@ -1,5 +1,5 @@
-"""Messages whose verdict is still to come: counts the outcomes of their deliveries, and gives each
-receiver its one verdict."""
+"""Verdicts of open messages: counts the outcomes of deliveries and gives each receiver one
+verdict."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hubbub.domain.communication.messages import (
     digest,
     may_reply,
 )
-from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.policies import DeliveryVerdict
 from hubbub.domain.communication.steps import (
     ARRIVED,
     DUE,
@@ -28,50 +28,51 @@ from hubbub.domain.communication.steps import (
 )
 from hubbub.engine.communication.committing import Committer
 from hubbub.engine.communication.journalling import CommunicationJournal
-from hubbub.engine.communication.planning import PlannedReceiver, Progress
-from hubbub.engine.communication.shipping import Lanes, Parcel
+from hubbub.engine.communication.planning import PlannedReceiver, ReceiverProgress
+from hubbub.engine.communication.shipping import AddressQueues, QueuedDelivery
 from hubbub.engine.communication.waiting import Waiters
 from hubbub.ports.clock import Clock
 from hubbub.tasks import TaskSet
 
 TIMED_OUT = "the time to live is over"
 HELD_TOO_LONG = "its sender did not log in before its time was over"
-MET = Verdict("met")
-ERASED = Verdict("failed", "a peer was erased", tried=False)
+MET = DeliveryVerdict("met")
+ERASED = DeliveryVerdict("failed", "a peer was erased", tried=False)
 LastLook = Callable[[PeerMessage], asyncio.Future[None] | None]
 
 
 @dataclass(slots=True, eq=False)
 class OpenMessage:
-    """A message whose verdict is still to come."""
+    """A message without a final verdict."""
 
     message: PeerMessage
     arrived_at: float
-    """Seconds since 1970; its time to live runs from then on, also while it waits to begin."""
+    """In seconds since 1970. The message's time to live starts here, even while it waits to
+    start."""
     durable: bool = True
-    receivers: dict[str, Progress] = field(default_factory=dict)
-    parcels: list[Parcel] = field(default_factory=list)
+    receivers: dict[str, ReceiverProgress] = field(default_factory=dict)
+    queued_deliveries: list[QueuedDelivery] = field(default_factory=list)
     done_keys: list[str] = field(default_factory=list)
-    """Rows that go with the verdict."""
+    """Deliveries that are stored together with the verdict."""
     unanswered: bool = False
-    """A reply is awaited, and did not come yet."""
-    met: dict[str, Verdict] = field(default_factory=dict)
-    """Verdicts that wait for the reply."""
+    """The message awaits a reply that has not arrived."""
+    met: dict[str, DeliveryVerdict] = field(default_factory=dict)
+    """Positive verdicts that wait for the reply."""
     timer: asyncio.TimerHandle | None = None
     loaded: bool = False
-    """It was open before this node became the owner of the log."""
+    """The message was open before this node became the owner of the log."""
 
     def expect(self, planned: Iterable[PlannedReceiver], rows: Iterable[DeliveryRow]) -> None:
-        """Count the outcomes of these rows."""
+        """Starts counting the outcomes of these deliveries."""
         of: dict[str, list[DeliveryRow]] = {}
         for row in rows:
             of.setdefault(row.receiver, []).append(row)
         for each in planned:
-            self.receivers[each.receiver] = Progress(each, of.get(each.receiver, ()))
+            self.receivers[each.receiver] = ReceiverProgress(each, of.get(each.receiver, ()))
 
     @property
     def deadline(self) -> float:
-        """Seconds since 1970."""
+        """In seconds since 1970."""
         ttl_ms = self.message.ttl_ms
         return self.arrived_at + ttl_ms / 1000 if ttl_ms else math.inf
 
@@ -84,21 +85,20 @@ Tell = Callable[[OpenMessage, PeerMessage, CommunicationStep], None]
 
 
 class Verdicts:
-    """Of one hub at the owner of its log."""
+    """The verdicts of one hub at the owner of its log."""
 
     def __init__(
         self,
         clock: Clock,
         committer: Committer,
         journal: CommunicationJournal,
-        make_lanes: Callable[[Callable[[Parcel, str | None], None]], Lanes],
+        make_queues: Callable[[Callable[[QueuedDelivery, str | None], None]], AddressQueues],
         tell: Tell,
         before_timeout: LastLook,
     ) -> None:
-        """`tell(opened, report, step)` sends the report on a message, which is on disk together
-        with the step. `before_timeout(message)` has whoever looks for the answer look once
-        more."""
-        self.lanes = make_lanes(self._delivered)
+        """`tell(opened, report, step)` sends the report on a message and stores the step with it.
+        `before_timeout(message)` gives input adapters a last chance to find the reply."""
+        self.queues = make_queues(self._delivered)
         self._clock = clock
         self._committer = committer
         self._journal = journal
@@ -106,24 +106,24 @@ class Verdicts:
         self._before_timeout = before_timeout
         self._open: dict[str, OpenMessage] = {}
         self._awaiting: set[str] = set()
-        """Ids of open messages that arrived somewhere and wait for a reply."""
+        """Ids of open messages that were delivered and await a reply."""
         self.waiters = Waiters()
         self._tasks = TaskSet()
 
     @property
     def awaiting(self) -> int:
-        """Messages that arrived and wait for a reply."""
+        """Number of delivered messages that await a reply."""
         return len(self._awaiting)
 
     def is_awaited(self, message: PeerMessage) -> bool:
-        """Whether the message is the reply that another one waits for."""
+        """Whether the message is a reply that an open message awaits."""
         return may_reply(message) and message.refers_to in self._awaiting
 
     def is_open(self, message_id: str) -> bool:
         return message_id in self._open
 
     def transient_digest(self, message_id: str) -> bytes | None:
-        """Of an open message that is not on disk."""
+        """The digest of an open message that is not on disk."""
         opened = self._open.get(message_id)
         return None if opened is None or opened.durable else digest(opened.message)
 
@@ -133,7 +133,7 @@ class Verdicts:
         planned: Sequence[PlannedReceiver],
         rows: Iterable[DeliveryRow],
     ) -> None:
-        """Send the copies that are due, and feed the outcomes that are known."""
+        """Queues the due deliveries, and counts the known outcomes."""
         message, deadline = opened.message, opened.deadline
         policies = {peer: policy for each in planned for peer, policy in each.peers.items()}
         if opened.receivers:
@@ -147,10 +147,10 @@ class Verdicts:
         for row in rows:
             if row.state == DUE and row.adapter:
                 policy = policies.get(row.peer, "")
-                parcel = Parcel(row, message, deadline, policy, opened.durable)
+                queued = QueuedDelivery(row, message, deadline, policy, opened.durable)
                 if opened.receivers:
-                    opened.parcels.append(parcel)
-                self.lanes.put(parcel)
+                    opened.queued_deliveries.append(queued)
+                self.queues.put(queued)
             else:
                 known.append(row)
                 if row.state == ARRIVED or not row.adapter:
@@ -174,11 +174,11 @@ class Verdicts:
 
     # -- outcomes -------------------------------------------------------------------------------
 
-    def _delivered(self, parcel: Parcel, reason: str | None) -> None:
-        """A copy arrived, or failed for good."""
-        row = parcel.row
-        if parcel.cancelled:  # its time was over; `_time_out` gives the verdict
-            if parcel.durable:
+    def _delivered(self, queued: QueuedDelivery, reason: str | None) -> None:
+        """Called when a delivery arrived, or failed permanently."""
+        row = queued.row
+        if queued.cancelled:  # its time was over; `_time_out` gives the verdict
+            if queued.durable:
                 self._committer.commit(CommunicationStep(dropped=(row.key,)))
             return
         opened = self._open.get(row.message_id) if row.receiver else None
@@ -186,7 +186,7 @@ class Verdicts:
         state = ARRIVED if reason is None else FAILED
         moved = (DeliveryMove(row.key, state, reason or "", int(self._clock.now() * 1000)),)
         if opened is None or progress is None:
-            if parcel.durable:
+            if queued.durable:
                 over = CommunicationStep(dropped=(row.key,))
                 self._committer.commit(over if reason is None else CommunicationStep(moved=moved))
             return
@@ -201,12 +201,12 @@ class Verdicts:
     def _conclude(
         self,
         opened: OpenMessage,
-        progress: Progress,
-        verdict: Verdict,
+        progress: ReceiverProgress,
+        verdict: DeliveryVerdict,
         moved: tuple[DeliveryMove, ...] = (),
     ) -> None:
-        """The one verdict about a receiver: on disk together with the outcome that decides it and
-        the message that reports it."""
+        """Stores a receiver's verdict together with the deciding outcome and the report to the
+        sender."""
         message = opened.message
         if opened.unanswered and verdict.result == "met":
             opened.met[progress.receiver] = verdict
@@ -233,9 +233,9 @@ class Verdicts:
         self._tell(opened, report, step)
 
     def _close(
-        self, opened: OpenMessage, verdict: Verdict, moved: tuple[DeliveryMove, ...] = ()
+        self, opened: OpenMessage, verdict: DeliveryVerdict, moved: tuple[DeliveryMove, ...] = ()
     ) -> CommunicationStep:
-        """The message is open no more, from the step on that is answered also on disk."""
+        """Closes the message in memory; the returned step closes it on disk."""
         self._open.pop(opened.message.id, None)
         self._awaiting.discard(opened.message.id)
         if opened.timer is not None:
@@ -246,9 +246,9 @@ class Verdicts:
         return CommunicationStep(moved=left, closed=(opened.message.id,), dropped=done)
 
     def forget(self, peer: str) -> None:
-        """The peer is being erased: copies for the peer do not go out any more, and messages of the
-        peer have no verdict. For a collective the peer is a member that failed."""
-        self.lanes.cancel(peer)
+        """Cancels deliveries to an erased peer and drops the verdicts of its own messages. For a
+        collective the peer counts as a failed member."""
+        self.queues.cancel(peer)
         for opened in list(self._open.values()):
             if opened.message.sender == peer:
                 self._abandon(opened)
@@ -256,7 +256,7 @@ class Verdicts:
                 self._lose(opened, peer)
 
     def _lose(self, opened: OpenMessage, peer: str) -> None:
-        """A receiver of the message, or a member of one, was erased."""
+        """Handles the erasure of a receiver, or of a member of one."""
         progress = opened.receivers.get(peer)
         if progress is not None and progress.verdict is None:
             progress.verdict = ERASED
@@ -270,9 +270,9 @@ class Verdicts:
                 self._conclude(opened, other, verdict)
 
     def _abandon(self, opened: OpenMessage) -> None:
-        """Nobody is told, and nothing more is sent."""
-        for parcel in opened.parcels:
-            parcel.cancelled = True
+        """Ends the message without a report."""
+        for queued in opened.queued_deliveries:
+            queued.cancelled = True
         step = self._close(opened, ERASED)
         if opened.durable:
             gone = (opened.message.id,)
@@ -281,7 +281,7 @@ class Verdicts:
     # -- answers and time -----------------------------------------------------------------------
 
     def answer(self, message: PeerMessage) -> None:
-        """The message may be what another one waits for."""
+        """Checks whether the message is a reply that an open message awaits."""
         if not may_reply(message):
             return
         opened = self._open.get(message.refers_to)
@@ -293,7 +293,7 @@ class Verdicts:
                 self._conclude(opened, opened.receivers[receiver], verdict)
 
     def expire(self, opened: OpenMessage) -> None:
-        """A message that was held until now never goes out."""
+        """Times out a held message, which was never sent."""
         self._open[opened.message.id] = opened
         opened.unanswered = awaits_reply(opened.message)
         self._tasks.start(self._time_out(opened, HELD_TOO_LONG))
@@ -309,8 +309,8 @@ class Verdicts:
                 await asyncio.wait([last_look])
         if self._open.get(message.id) is not opened:
             return
-        for parcel in opened.parcels:
-            parcel.cancelled = True
+        for queued in opened.queued_deliveries:
+            queued.cancelled = True
         waiting, opened.met = opened.met, {}
         opened.unanswered = False
         for receiver, progress in opened.receivers.items():
@@ -325,6 +325,6 @@ class Verdicts:
         for opened in self._open.values():
             if opened.timer is not None:
                 opened.timer.cancel()
-        await self.lanes.stop(seconds)
+        await self.queues.stop(seconds)
         await self._committer.settle()
         await self._tasks.end()

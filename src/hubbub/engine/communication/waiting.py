@@ -1,4 +1,4 @@
-"""Those who wait for the verdict of a message."""
+"""Callers that wait for the verdict of a message."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.policies import DeliveryVerdict
 from hubbub.domain.communication.requests import VerdictTold
 
 Waiting = asyncio.Future[VerdictTold]
 
 
 class Waiters:
-    """Of one hub at the owner of its log."""
+    """The waiting callers of one hub at the owner of its log."""
 
     def __init__(self) -> None:
         self._by_message: dict[str, set[Waiting]] = {}
@@ -30,7 +30,7 @@ class Waiters:
             if not others and self._by_message.get(message_id) is others:
                 del self._by_message[message_id]
 
-    def tell(self, message_id: str, verdict: Verdict) -> None:
+    def tell(self, message_id: str, verdict: DeliveryVerdict) -> None:
         for told in self._by_message.get(message_id, ()):
             if not told.done():
                 told.set_result(VerdictTold(verdict.result, verdict.reason))

@@ -1,1 +1,1 @@
-"""From a channel's owner to the subscribers on this node: feeds, fan-out, and their tally."""
+"""Delivery from a channel's owner to the subscribers on this node: feeds, fan-out, and tallies."""

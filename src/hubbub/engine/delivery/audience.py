@@ -1,4 +1,5 @@
-"""An audience: the subscribers of one channel at this node, in groups that take the same bytes."""
+"""An audience: the subscribers of one channel on this node, in groups that receive the same
+bytes."""
 
 from __future__ import annotations
 
@@ -23,23 +24,23 @@ from hubbub.ports.encoding import Encoder
 
 
 class AudienceHub(Protocol):
-    """What an audience needs of its hub."""
+    """The part of a hub that an audience uses."""
 
     name: str
     delivery_queue: DeliveryQueue
     counters: HubCounters
     channel_sizes: dict[int, int]
-    """Number of sessions to number of channels with so many, without 0; the audiences keep it up
-    to date."""
+    """For each number of sessions above 0, how many channels have so many; maintained by the
+    audiences."""
     shared_feeds: dict[Audience, None]
-    """Audiences with more than one session, kept up to date by themselves."""
+    """Audiences with more than one session, which register themselves."""
 
     def rules_for(self, channel: str) -> Rules:
-        """The rules of a channel as they are now."""
+        """The current rules of a channel."""
 
 
 class Audience:
-    """`position` is the serial of the last message that was passed on, in the channel's `epoch`."""
+    """`position` is the serial of the last delivered message, in the channel's `epoch`."""
 
     __slots__ = (
         "_access",
@@ -74,23 +75,23 @@ class Audience:
         self.epoch = ""
         self.position = 0
         self.retained: Message | None = None
-        """The last message that was to be retained, among those that were passed on."""
+        """The last delivered message with the flag `retain`."""
         self.groups: dict[Encoder, Group] = {}
-        """Subscribers without filters."""
+        """Groups of subscribers without filters."""
         self.filtered: dict[tuple[Encoder, Screen], ScreenedGroup] = {}
         self._screened: dict[Connection, ScreenedGroup] = {}
         """The group of each subscriber with filters."""
         self.subscribers = 0
         self.observers = 0
-        """Subscribers that follow the channel by patterns only."""
+        """Subscribers that follow the channel only by patterns."""
         self._left_out_after: int | None = None
-        """The serial after which messages were left out: of all subscribers, since their time to
-        live was over, or of one who has joined a group since. None: the next message follows the
-        last one that was passed on."""
+        """The serial after which messages were skipped: because their time to live ended, or for a
+        subscriber that joined a group since. None: the next message follows the last delivered
+        one."""
 
     @property
     def occupants(self) -> int:
-        """Sessions that follow the channel by its name."""
+        """The number of sessions that follow the channel by name."""
         return self.subscribers - self.observers
 
     # -- speaking to subscribers ----------------------------------------------------------------
@@ -120,7 +121,7 @@ class Audience:
             self._fanout.schedule(group)
 
     def _left_out(self, message: Message) -> bool:
-        """Whether the message's time to live is over, so that nobody gets it."""
+        """Whether the message's time to live ended, so that nobody receives it."""
         if not has_expired(message, int(self._clock.now() * 1000)):
             return False
         if message.serial and self._left_out_after is None:
@@ -134,16 +135,14 @@ class Audience:
         return True
 
     def reset(self, epoch: str, head: int, recovered: bool = False) -> None:
-        """Go on from another position. Unless `recovered`, what lies between may be lost: say so
-        rather than hide a gap."""
+        """Continues from another position. Unless `recovered`, messages in between may be lost, and
+        subscribers are told."""
         if self._fanout.deliveries is not None and self._journals and not recovered:
             first = self.position + 1 if epoch == self.epoch else None
             self._fanout.deliveries.missed(self.hub.name, self.channel, epoch, first, head)
         self.epoch = epoch
         self.position = head
         self._left_out_after = None
-        for group in self.filtered.values():
-            group.reset()
         self.say(ChannelReset(self.channel, epoch, head, recovered))
 
     def _every_group(self) -> Collection[Group]:
@@ -152,25 +151,27 @@ class Audience:
         return [*self.groups.values(), *self.filtered.values()]
 
     def say(self, notice: Notice) -> None:
-        for group in self._every_group():
+        for group in self.groups.values():
             self._fanout.send(group, group.encoder.encode(notice))
+        for screened in self.filtered.values():
+            screened.offer(notice)
+            self._fanout.schedule(screened)
 
     def hold_back(self, publisher: Pausable) -> None:
-        """Let it wait if most of the subscribers are far behind: a few that take another encoding
-        than all others have a group to themselves, and hold up nobody else."""
+        """Delays a publisher if most subscribers lag far behind. A few that use another encoding
+        have a group of their own, and delay nobody."""
         congested = [group for group in self._every_group() if group.congested]
         if sum(len(group.connections) for group in congested) * 2 > self.subscribers:
             for group in congested:
                 group.hold_back(publisher)
 
     def admit(self, subscriber: Subscriber) -> None:
-        """That messages of the channel may be handed to the subscriber now. Raises
-        `NotPermitted`."""
+        """Raises `NotPermitted` if the subscriber may not receive messages of the channel now."""
         self._access.admit(self.hub.name, subscriber, self.channel)
 
     def add(self, subscriber: Subscriber, connection: Connection, sent: int | None = None) -> None:
-        """The subscriber's connection gets everything after `position` that passes its filters.
-        `sent` is the last serial that it was sent, where that is not the position. Raises
+        """Delivers to the subscriber's connection all messages after `position` that pass its
+        filters. `sent` is the last serial sent to it, if that differs from the position. Raises
         `NotPermitted`."""
         self.admit(subscriber)
         group = self._group_for(connection, subscriber.screen(self.channel))
@@ -206,8 +207,8 @@ class Audience:
         return chain.from_iterable(group.connections.values() for group in groups)
 
     def rescreen(self, subscriber: Subscriber, connection: Connection) -> None:
-        """The subscriber's filters have changed: what was said before this still goes by those
-        that it had."""
+        """Applies a subscriber's changed filters; messages received before keep the earlier
+        ones."""
         group, screen = self._group_of(connection), subscriber.screen(self.channel)
         if group is None or screen == _screen_of(group):
             return
@@ -219,8 +220,8 @@ class Audience:
             self._follows(group.skipped_after)
 
     def _follows(self, sent: int | None) -> None:
-        """Somebody joins a group who was last sent this serial: the next message says that it
-        follows that one."""
+        """A subscriber joins a group after this serial was sent to it: the next message names that
+        serial as the previous one."""
         if sent is not None and sent < self.position:
             self._left_out_after = earlier(self._left_out_after, sent)
 
@@ -260,7 +261,7 @@ class Audience:
         return self.hub.rules_for(self.channel).journal != "off"
 
     def _tally(self, technology: str) -> Tally | None:
-        """One for each technology, whatever the encodings; None: deliveries are not counted."""
+        """The tally of a technology, shared by its encodings; None: deliveries are not counted."""
         if self._fanout.deliveries is None or not self._journals:
             return None
         for group in self._every_group():
@@ -269,7 +270,7 @@ class Audience:
         return self._fanout.deliveries.tally(self.hub.name, self.channel, technology)
 
     def rules_changed(self) -> None:
-        """Begin or end to count deliveries, as the rules want it now."""
+        """Starts or stops counting deliveries, as the current rules say."""
         journals = self._journals
         for group in self._every_group():
             if not journals:

@@ -1,17 +1,15 @@
-"""Fan-out: writes what a channel says to all of its subscribers on this node.
+"""Fan-out: writes a channel's messages to all of its subscribers on this node.
 
-One send costs a few microseconds whatever is in it, so what counts is to send rarely: all that a
-group of subscribers must get within one turn of the loop is packed once and written as the same
-bytes to each of them. The work is done in slices, in turns between hubs, so that nobody waits for
-a hub with a large audience.
-"""
+A send costs a few microseconds whatever its size, so the aim is to send rarely: everything that a
+group of subscribers receives in one turn of the event loop is packed once, and written as the same
+bytes to each of them. The work is sliced, alternating between hubs, so that nobody waits for a hub
+with a large audience."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from dataclasses import dataclass, field
-from random import sample
 
 import msgspec
 
@@ -20,27 +18,29 @@ from hubbub.domain.slices import adapted
 from hubbub.engine.access.registry import Subscriber
 from hubbub.engine.counters import HubCounters
 from hubbub.engine.delivery.tally import Deliveries, Noted, Tally
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection, Pausable, Transmitter
 from hubbub.ports.encoding import Encoder
 
 SLICE_WRITES, LEAST_WRITES = 128, 8
-"""Writes in one turn of the loop, at most and at least. A large write counts as several."""
+"""Maximum and minimum number of writes in one turn of the event loop. A large write counts as
+several."""
 SLICE_BYTES = 512 * 1024
 SLICE_SECONDS = 0.002
-"""Writes that take longer halve what is written in the next turn; less than half of it doubles
-that. A write takes from 3 us to 100 us, as the kernel finds memory for its bytes."""
+"""Writes that take longer halve the number of writes in the next turn; less than half of it doubles
+the number. A write takes from 3 us to 100 us, depending on the kernel's memory allocation."""
 CONGESTED_BYTES = 256 * 1024
 RESTING_BYTES = 64 * 1024
 REST_SECONDS = 0.005
 PATIENCE_RESTS = 100
 _SAMPLE = 256
-"""Subscribers that are looked at before a group rests; in a larger group, chosen at random."""
+"""Subscribers that are examined before a group rests; random ones in a larger group."""
 
 
 @dataclass(slots=True, eq=False)
 class DeliveryQueue:
-    """The groups of one hub that have something to write."""
+    """The groups of one hub with pending writes."""
 
     counters: HubCounters
     groups: deque[Group] = field(default_factory=deque)
@@ -49,7 +49,7 @@ class DeliveryQueue:
 
 
 class _Job(msgspec.Struct, eq=False):
-    """Packed bytes on their way to those who were subscribed when they were packed."""
+    """Packed bytes, and the connections that were subscribed when they were packed."""
 
     data: bytes
     targets: list[Connection]
@@ -59,7 +59,7 @@ class _Job(msgspec.Struct, eq=False):
     gone: set[Connection] | None = None
 
     def waits_for(self, connection: Connection) -> bool:
-        """The connection has yet to be written."""
+        """Whether the bytes are still to be written to this connection."""
         return connection in self.targets[self.done :] and connection not in (self.gone or ())
 
     def next_targets(self, count: int) -> list[Connection]:
@@ -72,14 +72,14 @@ class _Job(msgspec.Struct, eq=False):
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Subscribers of one channel that take the same bytes."""
+    """Subscribers of one channel that receive the same bytes."""
 
     encoder: Encoder
     delivery_queue: DeliveryQueue
     tally: Tally | None = None
-    """Where deliveries are counted for the journal, if they are."""
+    """Counts deliveries for the journal, if enabled."""
     connections: dict[Connection, Subscriber | None] = field(default_factory=dict)
-    """With whose they are, where somebody asks."""
+    """Connections with their owners, if requested."""
     queued: bool = False
     _noted: Noted | None = None
     _units: list[bytes] = field(default_factory=list)
@@ -89,13 +89,13 @@ class Group:
     _rests: int = 0
 
     def add(self, connection: Connection, subscriber: Subscriber | None = None) -> None:
-        """The connection gets everything from here on, and nothing that was said before."""
+        """Delivers to the connection everything sent from now on."""
         self._pack()
         self.connections[connection] = subscriber
 
     def take_out(self, connection: Connection) -> list[bytes]:
-        """The connection leaves the group. Answers the packed bytes that it has yet to be
-        written."""
+        """Removes the connection from the group, and returns the packed bytes that it was not sent
+        yet."""
         self._pack()
         left = [job for job in self._jobs if job.waits_for(connection)]
         self.remove(connection)
@@ -104,7 +104,7 @@ class Group:
         return [job.data for job in left]
 
     def remove(self, connection: Connection) -> None:
-        """It gets nothing more, not even what is already on its way to the others."""
+        """Stops all delivery to the connection, including bytes already packed for it."""
         self.connections.pop(connection, None)
         for job in self._jobs:
             if job.gone is None:
@@ -125,14 +125,14 @@ class Group:
         return self in self.delivery_queue.congested
 
     def note(self, message: Message, epoch: str) -> None:
-        """The unit that was put last is this message."""
+        """Records that the unit put last contains this message."""
         if self.tally is not None:
             if self._noted is None:
                 self._noted = Noted(epoch)
             self.tally.note(self._noted, message)
 
     def hold_back(self, publisher: Pausable) -> None:
-        """So much has gathered that who publishes here has to wait until it is written."""
+        """Whether publishers must wait until the backlog is written."""
         if self._paused is None:
             self._paused = set()
         if publisher not in self._paused:
@@ -140,7 +140,7 @@ class Group:
             publisher.pause_reading()
 
     def written(self) -> None:
-        """Everything is on its way: publishers may go on."""
+        """All packed bytes were written: publishers may continue."""
         self.queued = False
         self.delivery_queue.congested.discard(self)
         paused, self._paused = self._paused, None
@@ -148,9 +148,9 @@ class Group:
             publisher.resume_reading()
 
     def needs_rest(self) -> bool:
-        """Much is waiting, and most of the subscribers have not taken in what they were sent: it
-        is the publishers who are too fast, so let those wait rather than cut these off. A majority
-        that does not catch up within `PATIENCE_RESTS` is not waited for again before it has."""
+        """Whether the backlog is large because publishers are faster than most subscribers: then
+        the publishers wait, instead of the subscribers being disconnected. A majority that does not
+        catch up within `PATIENCE_RESTS` gets no further rests until it has."""
         if self._jobs or not RESTING_BYTES <= self._size <= 2 * CONGESTED_BYTES:
             return False
         if not self._most_are_behind():
@@ -162,7 +162,7 @@ class Group:
     def _most_are_behind(self) -> bool:
         looked_at = list(self.connections)
         if len(looked_at) > _SAMPLE:
-            looked_at = sample(looked_at, _SAMPLE)
+            looked_at = randomness.sample(looked_at, _SAMPLE)
         return sum(connection.behind for connection in looked_at) * 2 > len(looked_at)
 
     def _pack(self) -> None:
@@ -177,11 +177,11 @@ class Group:
 
     @property
     def waits(self) -> bool:
-        """There is something to write."""
+        """Whether anything is to be written."""
         return bool(self._jobs or self._units)
 
     def write(self, transmit: Transmitter, budget: int) -> int:
-        """Write one slice; answers how many writes it took."""
+        """Writes one slice; returns the number of writes."""
         if not self._jobs:
             self._pack()
         job = self._jobs[0]
@@ -203,29 +203,29 @@ class Group:
 
 
 class Fanout:
-    """All groups of a node that have something to write."""
+    """All groups of a node with pending writes."""
 
     def __init__(
         self, transmit: Transmitter, clock: Clock, deliveries: Deliveries | None = None
     ) -> None:
-        """`deliveries` are counted if there is a journal."""
+        """`deliveries` count only with a journal."""
         self.deliveries = deliveries
         self._transmit = transmit
         self._clock = clock
         self._writes = SLICE_WRITES
-        """Allowed in a turn, as writes take at present."""
+        """The number of writes allowed per turn, adapted to their current duration."""
         self._rotation: deque[DeliveryQueue] = deque()
         self._scheduled = False
 
     def send(self, group: Group, unit: bytes) -> None:
-        """Say it to the whole group, in this turn of the loop if there is time."""
+        """Sends to the whole group, in this turn of the event loop if time permits."""
         group.put(unit)
         if not group.queued:
             group.queued = True
             self._queue(group)
 
     def schedule(self, group: Group) -> None:
-        """The group has something to write, or to find out whether it has."""
+        """Queues a group that has, or may have, something to write."""
         if not group.queued:
             group.queued = True
             self._queue(group)
@@ -241,8 +241,8 @@ class Fanout:
             asyncio.get_running_loop().call_soon(self._run)
 
     def _run(self) -> None:
-        """One turn: some slices, from one hub after the other. Each has its share of the turn: what
-        a hub with a large audience left of it was one write, so that ten took ten turns."""
+        """One turn: writes slices of one hub after another. Every hub has a share of the turn:
+        otherwise ten hubs, each left one write by a large one, would need ten turns."""
         budget = self._writes
         share = max(LEAST_WRITES, budget // max(1, len(self._rotation)))
         began = self._clock.monotonic()
@@ -263,7 +263,7 @@ class Fanout:
                 asyncio.get_running_loop().call_soon(self._run)
 
     def _serve(self, delivery_queue: DeliveryQueue, budget: int) -> int:
-        """Let one group of the hub write a slice; answers what it cost."""
+        """Lets one group of the hub write a slice; returns its cost."""
         group = delivery_queue.groups.popleft()
         if group.needs_rest():
             asyncio.get_running_loop().call_later(REST_SECONDS, self._queue, group)

@@ -1,9 +1,8 @@
 """A feed: one channel as this node follows it for its subscribers.
 
-Events from the owner may be lost, doubled or late. The feed lets every message through once and
-in order: it knows the serial that must come next, ignores what it has had, and fetches what it
-missed. If that is gone, it says so to the subscribers instead of hiding it.
-"""
+Events from the owner may be lost, duplicated or late. The feed delivers every message once and in
+order: it knows the next serial, drops duplicates, and fetches missed messages. If they no longer
+exist, it tells the subscribers."""
 
 from __future__ import annotations
 
@@ -12,38 +11,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.names import is_document, partition_of
-from hubbub.domain.notices import (
-    Joined,
-    Left,
-    NotificationInfo,
-    NotificationNew,
-    NotificationRead,
-    Occupancy,
-    Presence,
-)
-from hubbub.domain.notifications import NotificationState
+from hubbub.domain.names import kind_of, partition_of
+from hubbub.domain.notices import Joined, Left, Occupancy, Presence
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.audience import Audience, AudienceHub
-from hubbub.engine.delivery.document_feed import DocumentFeed
 from hubbub.engine.delivery.fanout import Fanout
+from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.ports.bus import (
+    Attach,
     Attachment,
     Bus,
     ChannelClosed,
     ChannelMatched,
-    DocumentChanged,
-    FeedEvent,
-    Following,
+    FollowedState,
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
     MembersPresent,
     MessagePublished,
-    NotificationsChanged,
     OccupancyChanged,
 )
 from hubbub.ports.clock import Clock
@@ -52,20 +41,20 @@ CATCH_UP_PAGE = 500
 
 
 class FeedHub(AudienceHub, Protocol):
-    """What a feed needs of its hub."""
+    """The part of a hub that a feed uses."""
 
     def feed_began(self, feed: Feed, attachment: Attachment | None) -> None:
-        """The feed follows its owner from here on: whose pattern matches joins it."""
+        """The feed is live: sessions whose pattern matches join it."""
 
     def feed_closed(self, feed: Feed) -> None:
-        """The channel has gone: who follows it by a pattern leaves it."""
+        """The channel was closed: sessions that follow it by a pattern leave it."""
 
 
 class _UnconfirmedRange(NamedTuple):
-    """How far an epoch was heard of that is not the feed's."""
+    """The range of serials seen in an epoch other than the feed's."""
 
     start: int
-    """Where it was first heard of: what comes after that must be passed on."""
+    """The first serial seen; messages after it must be delivered."""
     head: int
 
     def and_then(self, start: int, head: int) -> _UnconfirmedRange:
@@ -73,7 +62,7 @@ class _UnconfirmedRange(NamedTuple):
 
 
 class Feed(Audience):
-    """The audience of a channel, and the way in which it follows the channel's owner."""
+    """A channel's audience, and the state of following the channel's owner."""
 
     __slots__ = (
         "_attaching",
@@ -81,14 +70,14 @@ class Feed(Audience):
         "_catching_up",
         "_caught_up",
         "_early",
+        "_notices",
         "_seen_head",
         "_unconfirmed",
         "_watchers",
         "attached",
         "direct",
-        "document",
-        "notifications",
         "occupancy",
+        "part",
         "partition",
         "users",
     )
@@ -103,6 +92,7 @@ class Feed(Audience):
         fanout: Fanout,
         clock: Clock,
         access: AccessRegistry,
+        rooms: RoomFeeds,
     ) -> None:
         super().__init__(hub, channel, fanout, clock, access)
         self._bus = bus
@@ -110,34 +100,31 @@ class Feed(Audience):
         self.occupancy: int | None = None
         self.attached = False
         self.direct = False
-        """The owner knows that somebody here follows the channel by its name."""
-        self.notifications: NotificationState | None = None
-        """Of a notification channel, as subscribers have been told; the last one heard of while the
-        owner's answer was on its way."""
+        """The owner knows that a session on this node follows the channel by name."""
         self.users = 0
-        """How many are about to subscribe; the feed stays while there are any."""
+        """The number of subscriptions in preparation; the feed stays while there are any."""
         self._attaching: dict[bool, asyncio.Task[Attachment]] = {}
-        """Questions to the owner that are under way, by whether they are for patterns only."""
+        """Requests to the owner in progress, keyed by whether they are for patterns only."""
         self._catching_up: asyncio.Task[None] | None = None
         self._caught_up: asyncio.Event | None = None
         self._seen_head = 0
         self._watchers: list[list[FeedEvent]] = []
-        """Of those who ask the owner for its state: what came while the answer was on its way."""
+        """Callers that ask the owner for its state, with the events that arrived during the
+        request."""
         self._unconfirmed: dict[str, _UnconfirmedRange] = {}
-        """Of other epochs, each of which may be the channel's new one, or a former one."""
-        self.document = (
-            DocumentFeed(hub.name, channel, bus, self.say, self._is_used, self._has_users)
-            if is_document(channel)
-            else None
-        )
+        """Ranges by epoch; each epoch may be the channel's new one, or a former one."""
+        self._notices = rooms.notices
+        make_part = rooms.parts.get(kind_of(channel))
+        self.part = make_part(self, bus) if make_part is not None else None
+        """The state that a room adds to channels of this kind."""
         self._early: tuple[str, int] | None = None
-        """The last position that was heard of while the owner's answer was on its way."""
+        """The last position received while the owner's response was on its way."""
 
     # -- following the owner --------------------------------------------------------------------
 
     async def attach(self, by_pattern: bool = False, missed: bool = False) -> None:
-        """Begin to follow the channel; whoever comes meanwhile waits for the same answer.
-        `missed`: what was said since its owner opened it should have been heard here."""
+        """Starts to follow the channel; concurrent callers share one request. `missed`: messages
+        published since the owner opened the channel should have been received here."""
         if self.attached and (self.direct or by_pattern):
             return
         attaching = self._attaching.get(by_pattern)
@@ -156,53 +143,59 @@ class Feed(Audience):
         self.direct = self.direct or not by_pattern
 
     async def ask_owner(self, by_pattern: bool) -> Attachment:
-        """Tell the owner that somebody here follows the channel, by its name or by a pattern."""
+        """Tells the owner that this node follows the channel, by name or by a pattern."""
         if not by_pattern:
-            return await self._bus.attach(self.hub.name, self.channel)
-        following = Following(self.hub.name, self.channel, (), 0, by_pattern=True)
+            return await self._bus.ask(Attach(self.hub.name, self.channel))
+        following = FollowedState(self.hub.name, self.channel, (), 0, by_pattern=True)
         (answer,) = await self._bus.follow([following])
         if isinstance(answer, HubbubError):
             raise answer
         return answer
 
     def begin(self, attachment: Attachment, position: int | None = None) -> None:
-        """The owner said where the channel stands: follow it from there, or from an earlier
-        position."""
+        """Follows the channel from the position in the owner's response, or from an earlier one."""
         self.attached = True
         self.epoch = attachment.epoch
         self.position = attachment.head
-        self.notifications, early = attachment.notifications, self.notifications
-        if early is not None:
-            self._receive_notifications(NotificationsChanged(early))
         if self._early is not None and self._early[0] == self.epoch:
             self.position = max(self.position, self._early[1])
-        if self.document is not None and attachment.document is not None:
-            self.document.begin(attachment.document)
+        if self.part is not None:
+            self.part.begin(attachment)
         if position is not None:
             self.position = position
         self.hub.feed_began(self, attachment)
         self._compare(self.epoch, attachment.head)
 
-    def _has_users(self) -> bool:
+    @property
+    def hub_name(self) -> str:
+        return self.hub.name
+
+    @property
+    def has_users(self) -> bool:
         return bool(self.users)
 
-    def _is_used(self) -> bool:
+    @property
+    def is_used(self) -> bool:
         return bool(self.subscribers or self.users)
 
+    @property
+    def holds_messages(self) -> bool:
+        """Whether there are messages to catch up with."""
+        return self.part is None or not self.part.replaces_messages
+
     def is_at_beginning(self) -> bool:
-        """Whether the channel stores and the feed stands before its first message: a channel gets
-        its epoch with that message, so that another epoch means no loss."""
+        """Whether the channel stores messages and the feed is before the first one: a channel gets
+        its epoch with that message, so another epoch means no loss."""
         return not self.position and self.hub.rules_for(self.channel).store
 
     def renewed(self, attachment: Attachment) -> None:
-        """The channel's owner, a new one perhaps, was told again that this node follows it."""
+        """The channel's owner (perhaps a new one) confirmed that this node follows it."""
         if not self.attached:
             return
-        if self.document is not None and attachment.document is not None:
-            self.document.compare(attachment.document)
-        if attachment.notifications is not None:
+        if self.part is not None:
+            self.part.renewed(attachment)
+        if not self.holds_messages:
             self.epoch = attachment.epoch
-            self._receive_notifications(NotificationsChanged(attachment.notifications))
         elif attachment.epoch == self.epoch:
             self._compare(attachment.epoch, attachment.head)
         elif attachment.head or self._catching_up:
@@ -216,30 +209,27 @@ class Feed(Audience):
         if not self.attached:
             if isinstance(event, MessagePublished) and event.message.serial:
                 self._early = (event.epoch, event.message.serial)
-            elif isinstance(event, NotificationsChanged):
-                self.notifications = event.state
-            elif isinstance(event, DocumentChanged) and self.document is not None:
-                self.document.receive_early(event)
             elif isinstance(event, ChannelMatched):
                 self.begin(event.attachment)
+            elif self.part is not None and isinstance(event, self.part.events):
+                self.part.receive_early(event)
             return
         if isinstance(event, MessagePublished):
             self._receive_message(event.message, event.epoch)
         elif isinstance(event, HeadAnnounced):
-            if self.notifications is None:
+            if self.holds_messages:
                 self._compare(event.epoch, event.head)
-            if self.document is not None and event.document is not None:
-                self.document.compare(event.document)
-        elif isinstance(event, DocumentChanged):
-            if self.document is not None:
-                self.document.receive(event)
-        elif isinstance(event, NotificationsChanged):
-            self._receive_notifications(event)
+            if self.part is not None:
+                self.part.receive_head(event)
+        elif self.part is not None and isinstance(event, self.part.events):
+            self.part.receive(event)
         elif isinstance(event, ChannelMatched):
             self.renewed(event.attachment)
             self.hub.feed_began(self, event.attachment)
         elif isinstance(event, ChannelClosed):
             self.hub.feed_closed(self)
+        elif type(event) in self._notices:
+            self.say(self._notices[type(event)](self.channel, event))
         else:
             self._receive_attendance(event)
 
@@ -257,30 +247,10 @@ class Feed(Audience):
         elif isinstance(event, MembersPresent):
             self.say(Presence(self.channel, event.members))
 
-    def _receive_notifications(self, event: NotificationsChanged) -> None:
-        """Pass on what changed. What was missed before shows in the revision: subscribers fetch
-        it."""
-        known, state = self.notifications, event.state
-        if known is None or (known.epoch == state.epoch and known.revision >= state.revision):
-            return
-        self.notifications = state
-        for revision, notification in enumerate(
-            event.created, state.revision - len(event.created) + 1
-        ):
-            self.say(NotificationNew(self.channel, revision, notification))
-        mark = event.read
-        if mark is not None:
-            self.say(
-                NotificationRead(
-                    self.channel, state.revision, mark.read_at, mark.ids, mark.up_to, mark.read_by
-                )
-            )
-        self.say(NotificationInfo(self.channel, state))
-
     @contextmanager
     def watch(self) -> Iterator[list[FeedEvent]]:
-        """Gathers what the owner tells about presence and occupancy: its answer to a question can
-        be older than that, and arrive later."""
+        """Collects the owner's presence and occupancy events: the response to a request may be
+        older than they are, and arrive later."""
         events: list[FeedEvent] = []
         self._watchers.append(events)
         try:
@@ -299,9 +269,9 @@ class Feed(Audience):
             self._compare(epoch, serial, start=serial - 1)
 
     def _compare(self, epoch: str, head: int, start: int | None = None) -> None:
-        """The owner is at `head`. Behind it, or in another epoch, something was missed; unless
-        the event is a late one of a former epoch, which only the owner can tell. If that epoch is
-        the new one, what comes after `start` is news."""
+        """Compares the feed with the owner's `head`. A later serial or another epoch means missed
+        messages, unless the event is a late one of a former epoch, which only the owner can tell.
+        If that epoch is the new one, messages after `start` are new."""
         if epoch != self.epoch:
             first = head if start is None else start
             known = self._unconfirmed.get(epoch)
@@ -316,8 +286,8 @@ class Feed(Audience):
             self._catching_up = asyncio.get_running_loop().create_task(self._catch_up())
 
     async def reach(self, epoch: str, serial: int) -> None:
-        """Fetch what is missing up to a serial, if the owner can be asked and says that it is in
-        this epoch."""
+        """Fetches the missing messages up to a serial, if the owner is reachable and in this
+        epoch."""
         self._compare(epoch, serial)
         if self._catching_up:
             self._caught_up = self._caught_up or asyncio.Event()
@@ -325,7 +295,7 @@ class Feed(Audience):
 
     async def _catch_up(self) -> None:
         try:
-            while self._is_used() and (self._unconfirmed or self.position < self._seen_head):
+            while self.is_used and (self._unconfirmed or self.position < self._seen_head):
                 if not await self._fetch_next():
                     break
         except HubbubError:
@@ -339,10 +309,10 @@ class Feed(Audience):
                 self._caught_up = None
 
     async def _fetch_next(self) -> bool:
-        """Ask the owner once. Answers whether there is reason to ask again."""
+        """Asks the owner once. Returns whether to ask again."""
         seen, before = self._seen_head, self._unconfirmed
         self._unconfirmed = {}  # of what is heard while the owner is asked
-        page = await self._bus.history(
+        page = await self._bus.ask(
             HistoryQuery(
                 self.hub.name,
                 self.channel,

@@ -1,10 +1,8 @@
-"""Deliveries for the journal: one event for each channel, technology and tick.
+"""Deliveries for the journal: one event per channel, technology and tick.
 
-What a channel's subscribers are sent is tallied as it is written: a few additions for each packed
-buffer, however many messages and subscribers it is for. A large buffer goes out in many slices:
-those that follow each other closely are counted as one. The journal asks for the tallies at every
-tick.
-"""
+Deliveries are tallied when they are written: a few additions per packed buffer, however many
+messages and subscribers it has. A large buffer is written in many slices; slices in quick
+succession are counted as one. The journal collects the tallies at every tick."""
 
 from __future__ import annotations
 
@@ -29,15 +27,15 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
 _PORTION = 500
-"""Tallies that are told in one turn of the loop."""
+"""Tallies journalled in one turn of the event loop."""
 _TOGETHER = 8
-"""Slices of a buffer count as one while its least latency grows by less than this part of it. They
-count as written in the middle of that time, so that a latency is off by half of it at most, which
-is less than the width of a bucket."""
+"""Slices of a buffer count as one while its lowest latency grows by less than this fraction. They
+count as written in the middle of that time, so that a latency is wrong by at most half of it, less
+than the width of a bucket."""
 
 
 class Noted(msgspec.Struct, eq=False, gc=False):
-    """The messages in one packed buffer: when they were published, and where they stand."""
+    """The messages in one packed buffer: when they were published, and their serials."""
 
     epoch: str
     times: list[int] = []
@@ -45,18 +43,18 @@ class Noted(msgspec.Struct, eq=False, gc=False):
     first: int = 0
     last: int = 0
     fresh: int = 0
-    """How many of them no other buffer of this technology holds."""
+    """The number of these messages that no other buffer of this technology contains."""
     _offsets: list[int] | None = None
     _sum: int = 0
     _squares: int = 0
 
     def age(self, now: int) -> int:
-        """Of the newest message."""
+        """The age of the newest message."""
         return now - max(self.times) if self._offsets is None else now - self.times[-1]
 
     def latencies(self, now: int) -> tuple[int, int, int, int, dict[int, int]]:
-        """The least, the greatest, the sum, the sum of squares, and how many are in which bucket,
-        for a write at this time (in microseconds)."""
+        """Minimum, maximum, sum, sum of squares, and histogram of the latencies for a write at this
+        time (in microseconds)."""
         times = self.times
         if len(times) == 1:  # the usual case of a quiet channel
             latency = max(0, now - times[0])
@@ -75,7 +73,7 @@ class Noted(msgspec.Struct, eq=False, gc=False):
         return least, greatest, total, squares, self._buckets(greatest, least)
 
     def _buckets(self, greatest: int, least: int) -> dict[int, int]:
-        """The offsets rise, so that each bucket is a run of them."""
+        """The offsets increase, so that each bucket is a consecutive range of them."""
         assert self._offsets is not None
         buckets: dict[int, int] = {}
         low, bucket, end = bucket_of(least), bucket_of(greatest), 0
@@ -91,7 +89,7 @@ class Noted(msgspec.Struct, eq=False, gc=False):
 
 
 class Tally:
-    """What was delivered of one channel by one technology since the last tick."""
+    """Deliveries of one channel through one technology since the last tick."""
 
     __slots__ = (
         "_deliveries",
@@ -124,10 +122,10 @@ class Tally:
         self.technology = technology
         self.epoch = ""
         self.newest = ""
-        """The id of the message that was noted last, to know it again in another encoding."""
+        """The id of the last noted message, to recognise it in another encoding."""
         self._slices_of: Noted | None = None
-        """The buffer whose last slices are still to be counted, when they were written, and to how
-        many."""
+        """Buffer whose final writes are not yet tallied, their time, and their number of
+        subscribers."""
         self._targets = 0
         self._first_at = 0
         self._last_at = 0
@@ -147,8 +145,8 @@ class Tally:
         self.buckets: dict[int, int] = {}
 
     def note(self, noted: Noted, message: Message, told: set[Tally] | None = None) -> None:
-        """The message goes into a buffer that will be written soon. `told`: the tallies that have
-        noted it; None: nothing else was noted since the message was, in another encoding."""
+        """The message is part of a buffer that will be written soon. `told`: tallies that have
+        noted it; None: nothing else was noted since the message was noted in another encoding."""
         noted.times.append(message.taken_at or message.published_at * 1000)
         noted.size += len(message.payload)
         serial = message.serial
@@ -164,7 +162,7 @@ class Tally:
             noted.fresh += 1
 
     def written(self, noted: Noted, targets: int) -> None:
-        """A buffer was written to so many subscribers."""
+        """A buffer was written to this many subscribers."""
         if not targets:
             return
         now = self._deliveries.now()
@@ -184,7 +182,7 @@ class Tally:
         self._together_until = now + noted.age(now) // _TOGETHER
 
     def _count_slices(self) -> None:
-        """Count what was written of the same buffer at nearly the same time."""
+        """Counts the writes of one buffer at nearly the same time."""
         noted, targets = self._slices_of, self._targets
         if noted is None:
             return
@@ -207,11 +205,11 @@ class Tally:
             held[bucket] = held.get(bucket, 0) + count * targets
 
     def expired(self, epoch: str, messages: list[Message]) -> None:
-        """The subscribers were not sent these, since their time to live was over."""
+        """The messages were not delivered, since their time to live ended."""
         self._deliveries.expired(self.hub, self.channel, self.technology, epoch, messages)
 
     def take(self, now: int) -> JournalEvent:
-        """What there is to tell; from here on it counts from nothing."""
+        """Returns and resets the counts."""
         self._count_slices()
         event = JournalEvent(
             DELIVERED,
@@ -236,14 +234,14 @@ class Tally:
 
 
 class Deliveries:
-    """All tallies of a node that have something to tell."""
+    """All tallies of a node with unreported counts."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
         self.active: dict[Tally, None] = {}
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
-        """By hub: from a message's arrival until it was written to a subscriber."""
+        """By hub: the time from a message's arrival to its write to a subscriber."""
         journal.add_source(self.flush)
 
     def now(self) -> int:
@@ -262,7 +260,7 @@ class Deliveries:
         self._journal.record(event)
 
     def flush(self, everything: bool) -> None:
-        """Tell some tallies now and the others soon, or all of them now."""
+        """Journals some tallies now and the others soon, or all of them now."""
         for count, tally in enumerate(list(self.active)):
             if count == _PORTION and not everything:
                 asyncio.get_running_loop().call_soon(self.flush, False)
@@ -272,7 +270,7 @@ class Deliveries:
     def replayed(
         self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
     ) -> None:
-        """Messages from the past, sent to one session: they have no latency worth telling."""
+        """Earlier messages were sent to one session; their latency is not counted."""
         event = self._of(DELIVERED, hub, channel, technology, epoch, messages)
         event.size = sum(len(message.payload) for message in messages)
         event.reason = "replay"
@@ -281,7 +279,7 @@ class Deliveries:
     def expired(
         self, hub: str, channel: str, technology: str, epoch: str, messages: list[Message]
     ) -> None:
-        """Messages were not sent to live subscribers, since their time to live was over."""
+        """Messages were not delivered to live subscribers, since their time to live ended."""
         event = self._of(EXPIRED, hub, channel, technology, epoch, messages)
         event.message_id = messages[0].id if len(messages) == 1 else None
         self._journal.record(event)
@@ -309,7 +307,7 @@ class Deliveries:
         )
 
     def missed(self, hub: str, channel: str, epoch: str, first: int | None, last: int) -> None:
-        """This node's subscribers did not get these, nobody has them any more."""
+        """This node's subscribers missed these messages, which no longer exist."""
         self._journal.record(
             JournalEvent(
                 DROPPED,

@@ -1,4 +1,4 @@
-"""What the journal keeps of a document's changes."""
+"""Journal events about changes of documents."""
 
 from __future__ import annotations
 
@@ -8,24 +8,29 @@ from hubbub.engine.channels.channel import Channel
 from hubbub.ports.journal import Journal
 
 
-def record_change(journal: Journal, channel: Channel, update: DocumentUpdate, size: int) -> None:
-    """As the channel's rule says; the operations only where payloads are kept."""
-    rule = channel.rules.journal
-    if not journal.enabled or rule == "off":
-        return
-    journal.record(
-        JournalEvent(
-            DOCUMENT_CHANGED,
-            update.timestamp * 1000,
-            channel.hub,
-            channel=channel.name,
-            user=update.author,
-            message_id=update.change_id,
-            epoch=update.epoch,
-            serial=update.version,
-            content_type=PATCH,
-            size=len(update.ops),
-            payload=update.ops if rule == "payload" else None,
-            extra={"documentBytes": str(size)},
+class DocumentEvents:
+    """Records changes according to the channel's rule; operations only if payloads are kept."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def changed(self, channel: Channel, update: DocumentUpdate, size: int) -> None:
+        rule = channel.rules.journal
+        if not self._journal.enabled or rule == "off":
+            return
+        self._journal.record(
+            JournalEvent(
+                DOCUMENT_CHANGED,
+                update.timestamp * 1000,
+                channel.hub,
+                channel=channel.name,
+                user=update.author,
+                message_id=update.change_id,
+                epoch=update.epoch,
+                serial=update.version,
+                content_type=PATCH,
+                size=len(update.ops),
+                payload=update.ops if rule == "payload" else None,
+                extra={"documentBytes": str(size)},
+            )
         )
-    )

@@ -1,19 +1,20 @@
-"""Changes to documents, judged at the owner of their channels in the channel's one queue.
+"""Applies or refuses changes to documents at the owner of their channels, in the channel's queue.
 
-Changes that gathered while an append was under way are applied to the document one after the other
-and go to the store together. A refusal is answered only when what it was judged against is stored;
-after a failed append the document is loaded again, and what was refused is judged again.
-"""
+Changes that were queued during an append are applied one after another and stored together. A
+refusal is sent only when the state that it was judged against is stored; after a failed append the
+document is loaded again, and refused changes are judged again."""
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Iterable
 
 import msgspec
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.documents.changes import (
     ChangeOptions,
     ChangeOutcome,
+    DocumentAdvanced,
     DocumentState,
     DocumentUpdate,
     digest_of,
@@ -21,86 +22,158 @@ from hubbub.domain.documents.changes import (
 from hubbub.domain.documents.operations import (
     Operation,
     merge_operations,
-    read_merge_patch,
+    read_merge_patch_steps,
     read_patch,
+    read_patch_steps,
 )
+from hubbub.domain.documents.requests import ApplyChange
+from hubbub.domain.documents.steps import Steps
 from hubbub.domain.documents.values import NO_LIMITS, DocumentLimits
-from hubbub.domain.errors import HubbubError, SequenceGap, VersionMismatch
-from hubbub.domain.messages import JSON, Attributes, Message, change_of
+from hubbub.domain.errors import HubbubError, VersionMismatch
+from hubbub.domain.messages import JSON, Message
+from hubbub.domain.topics import FoundPut
+from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
-from hubbub.engine.documents.reader import document_of, update_of
+from hubbub.engine.channels.producers import sequence_reused
+from hubbub.engine.channels.rooms import OrderedHandler, PreparedWrite
+from hubbub.engine.documents.journal import DocumentEvents
+from hubbub.engine.documents.reader import document_of, outlived, update_of
 from hubbub.engine.documents.state import ChannelDocument
-from hubbub.ports.storage.documents import ChangeAppend, DocumentChange
+from hubbub.ports import randomness
+from hubbub.ports.bus import PublishOutcome
+from hubbub.ports.clock import Clock
+from hubbub.ports.storage.documents import ChangeAppend, DocumentStore, StoredChange
+from hubbub.ports.storage.messages import Append
 
 
-class Judged(msgspec.Struct):
-    """What becomes of a change, once the store has it."""
+class Judged(PreparedWrite):
+    """A change that was applied to the document in memory. `state` is the document's afterwards."""
 
-    state: DocumentState | None = None
-    """Of the document afterwards; None: the change was refused."""
-    error: HubbubError | None = None
-    append: ChangeAppend | None = None
-    update: DocumentUpdate | None = None
-    message: Message | None = None
-    """That is stored with the change, and tells of it."""
+    def __init__(
+        self,
+        state: DocumentState,
+        append: ChangeAppend | None = None,
+        update: DocumentUpdate | None = None,
+        message: Message | None = None,
+        numbered: bool = False,
+    ) -> None:
+        """`message` is stored with `append`. A numbered one tells of the change."""
+        self.state = state
+        self.append = append
+        self.update = update
+        self.message = message
+        self.numbered = numbered
+        if update is not None:
+            self.kept_bytes = len(update.ops)
+        if message is not None and numbered:
+            self.kept_bytes += len(message.payload)
 
-    def outcome(self) -> ChangeOutcome | None:
-        if self.state is None:
-            return None
-        return ChangeOutcome(self.state.epoch, self.state.version, self.state.timestamp)
+    def complete(self, append: Append) -> Append:
+        return msgspec.structs.replace(append, change=self.append)
+
+    def outcome(self) -> PublishOutcome:
+        state = self.state
+        return PublishOutcome(change=ChangeOutcome(state.epoch, state.version, state.timestamp))
 
 
-class DocumentJudge:
+class DocumentJudge(OrderedHandler[ApplyChange]):
     """Serves all channels of one owner."""
 
-    def __init__(self, limits: DocumentLimits) -> None:
+    def __init__(
+        self,
+        store: DocumentStore,
+        clock: Clock,
+        limits: DocumentLimits,
+        announcements: Announcements,
+        events: DocumentEvents,
+    ) -> None:
+        self._store = store
+        self._clock = clock
         self._limits = limits
+        self._announcements = announcements
+        self._events = events
 
-    def refuse_put(self, channel: Channel, message: Message) -> Judged | None:
-        """Of a message that its producer put behind a change which was refused since."""
+    def spares_quota(self, request: ApplyChange) -> bool:
+        """Whether the change can make a document only smaller."""
+        if request.options.kind == "delete":
+            return True
+        if request.options.kind != "patch":
+            return False
         try:
-            self._check_turn(channel, message)
-        except SequenceGap as error:
-            return Judged(error=error)
-        return None
+            operations = read_patch(request.message.payload, NO_LIMITS)
+        except HubbubError:
+            return False
+        return bool(operations) and all(each.op in ("remove", "test") for each in operations)
 
-    def judge(self, channel: Channel, message: Message) -> Judged:
-        """Apply a change, or say why not. No append of the channel is under way."""
-        options = change_of(message)
-        assert options is not None
+    def before(self, channel: Channel, request: ApplyChange) -> Iterable[ApplyChange]:
+        """A document that has outlived its rules is deleted before it is changed."""
+        is_change = request.options.kind != "delete"
+        expiry = self.expiry(channel) if is_change else None
+        return () if expiry is None else (expiry,)
+
+    def expiry(self, channel: Channel) -> ApplyChange | None:
+        """The deletion of a document that has outlived its rules; None: it has not."""
+        state, now = document_of(channel), int(self._clock.now() * 1000)
+        if not state.version or not outlived(state.at, channel.rules, now):
+            return None
+        options = ChangeOptions("delete", state.version, epoch=state.epoch)
+        return deletion(channel.hub, channel.name, now, options)
+
+    def prepare(self, channel: Channel, request: ApplyChange) -> Steps[PreparedWrite]:
+        """Apply the change to the document in memory. Raises why it cannot be applied."""
+        message, options = request.message, request.options
         state = document_of(channel)
-        try:
-            self._check_turn(channel, message)
-            _check_expected(channel, state, options)
-            if options.kind == "delete":
-                return self._delete(state, message)
-            emitted = state.document.apply(
-                self._operations(state, message, options), self._limits_of(options)
-            )
-        except HubbubError as error:
-            _give_back(channel, message)
-            return Judged(error=error)
+        _check_expected(channel, state, options)
+        if options.kind == "delete":
+            return self._delete(state, message, options)
+        if state.damage is not None:
+            raise state.damage
+        operations = yield from self._operations(state, message, options)
+        emitted = yield from state.document.apply_steps(operations, self._limits_of(options))
         digest = digest_of(message.payload) if message.stamp is not None else b""
         if not emitted:
             return self._without_effect(state, message, digest)
         ops = b"[%b]" % b",".join(emitted)
         state.moved(max(state.at, message.published_at), len(ops))
         change_id = options.change_id or message.id
-        change = DocumentChange(state.version, state.at, message.publisher, change_id, ops)
+        change = StoredChange(state.version, state.at, message.publisher, change_id, ops)
+        update = update_of(state.epoch, change)
+        tells = channel.rules.store and channel.rules.document_messages
         return Judged(
             state.state(),
-            append=ChangeAppend(state.epoch, change, state.document.size, digest),
-            update=update_of(state.epoch, change),
+            ChangeAppend(
+                state.epoch, change, state.document.size, digest, audit=_noted(state, options)
+            ),
+            update,
+            _message_of(message, update if tells else None),
+            numbered=tells,
         )
+
+    def stored(self, channel: Channel, prepared: Judged) -> None:
+        document_of(channel).stored = prepared.state
+        update, size = prepared.update, prepared.state.size
+        if update is not None:
+            self._events.changed(channel, update, size)
+            self._announcements.tell(channel, DocumentAdvanced(update, size))
+        elif prepared.append is not None and prepared.append.deletes:
+            self._announcements.head(channel)
+
+    async def original(self, producer: int, request: ApplyChange) -> FoundPut:
+        message = request.message
+        assert message.stamp is not None
+        found = await self._store.read_document_put(producer, message.stamp.sequence)
+        if found is None or found.digest != digest_of(message.payload):
+            raise sequence_reused(message)
+        return FoundPut(change=ChangeOutcome(found.epoch, found.version, found.at))
 
     def _operations(
         self, state: ChannelDocument, message: Message, options: ChangeOptions
-    ) -> list[Operation]:
+    ) -> Steps[Iterable[Operation]]:
         limits = self._limits_of(options)
         if options.kind == "merge":
-            patch = read_merge_patch(message.payload, limits)
+            patch = yield from read_merge_patch_steps(message.payload, limits)
             return merge_operations(state.document.root, patch)
-        return read_patch(message.payload, limits)
+        return (yield from read_patch_steps(message.payload, limits))
 
     def _limits_of(self, options: ChangeOptions) -> DocumentLimits:
         if not options.from_hub:
@@ -109,34 +182,25 @@ class DocumentJudge:
 
     @staticmethod
     def _without_effect(state: ChannelDocument, message: Message, digest: bytes) -> Judged:
-        """Stored only where a producer counts it."""
-        judged = Judged(state.state())
-        if message.stamp is not None:
-            change = DocumentChange(state.version, state.at, None, "", b"")
-            judged.append = ChangeAppend(state.epoch, change, state.document.size, digest)
-        return judged
+        """A change without effect is stored only if a producer counts it."""
+        if message.stamp is None:
+            return Judged(state.state())
+        change = StoredChange(state.version, state.at, None, "", b"")
+        append = ChangeAppend(state.epoch, change, state.document.size, digest)
+        return Judged(state.state(), append, message=_message_of(message, None))
 
     @staticmethod
-    def _delete(state: ChannelDocument, message: Message) -> Judged:
-        """A document that is not there is deleted already."""
+    def _delete(state: ChannelDocument, message: Message, options: ChangeOptions) -> Judged:
+        """Deleting a document that does not exist succeeds."""
         at = max(state.at, message.published_at)
         if state.version:
-            state.begin_anew(secrets.token_hex(4), at)
-        gone = DocumentChange(0, at, None, "", b"")
-        return Judged(state.state(), append=ChangeAppend(state.epoch, gone, 2, deletes=True))
-
-    @staticmethod
-    def _check_turn(channel: Channel, message: Message) -> None:
-        """That no earlier change of the same producer was refused since this one was taken in."""
-        producer, stamp = channel.producer_of(message), message.stamp
-        if producer is not None and stamp is not None and stamp.sequence > producer.accepted:
-            raise SequenceGap(
-                f"sequence {stamp.sequence} of producer {stamp.producer!r} cannot follow: an "
-                f"earlier one was refused; {producer.accepted + 1} comes next"
-            )
+            state.begin_anew(randomness.token_hex(4), at)
+        gone = StoredChange(0, at, None, "", b"")
+        append = ChangeAppend(state.epoch, gone, 2, deletes=True, audit=_noted(state, options))
+        return Judged(state.state(), append, message=_message_of(message, None))
 
 
-def message_of(message: Message, update: DocumentUpdate | None) -> Message:
+def _message_of(message: Message, update: DocumentUpdate | None) -> Message:
     """What a change is in the store of messages: the update, as subscribers get it. Where only the
     change itself is stored, the message is not (it has no serial)."""
     return Message(
@@ -155,10 +219,9 @@ def message_of(message: Message, update: DocumentUpdate | None) -> Message:
     )
 
 
-def deletion(hub: str, channel: str, now: int, options: ChangeOptions) -> Message:
-    """What the hub itself sends to have a document deleted."""
-    made_by_hub = Attributes(change=options)
-    return Message("", hub, channel, "", b"", JSON, now, store=True, attributes=made_by_hub)
+def deletion(hub: str, channel: str, now: int, options: ChangeOptions) -> ApplyChange:
+    """The hub's own request to delete a document."""
+    return ApplyChange(Message("", hub, channel, "", b"", JSON, now, store=True), options)
 
 
 def _update_json(update: DocumentUpdate) -> bytes:
@@ -174,18 +237,11 @@ def _update_json(update: DocumentUpdate) -> bytes:
     return msgspec.json.encode(said)
 
 
-def only_removes(message: Message) -> bool:
-    """Whether a change can make a document only smaller: it passes a quota that is used up."""
-    options = change_of(message)
-    if options is None:
-        return False
-    if options.kind == "delete":
-        return True
-    try:
-        operations = read_patch(message.payload, NO_LIMITS) if options.kind == "patch" else []
-    except HubbubError:
-        return False
-    return bool(operations) and all(each.op in ("remove", "test") for each in operations)
+def _noted(state: ChannelDocument, options: ChangeOptions) -> AuditEntry | None:
+    if options.audit is None:
+        return None
+    after = {"epoch": state.epoch, "version": state.version}
+    return msgspec.structs.replace(options.audit, after=msgspec.json.encode(after))
 
 
 def _check_expected(channel: Channel, state: ChannelDocument, options: ChangeOptions) -> None:
@@ -204,10 +260,3 @@ def _check_expected(channel: Channel, state: ChannelDocument, options: ChangeOpt
     )
     error.details |= {"version": state.version, "epoch": state.epoch}
     raise error
-
-
-def _give_back(channel: Channel, message: Message) -> None:
-    """A refused change uses up no sequence of its producer."""
-    producer = channel.producer_of(message)
-    if producer is not None and message.stamp is not None:
-        producer.accepted = min(producer.accepted, message.stamp.sequence - 1)

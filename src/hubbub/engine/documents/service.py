@@ -1,4 +1,4 @@
-"""Documents, for whoever asks: sessions, HTTP, administration."""
+"""The document service, for sessions, HTTP and administration."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import msgspec
 
+from hubbub.domain.asking import OrderedRequest
 from hubbub.domain.documents.changes import (
     MERGE_PATCH,
     PATCH,
@@ -14,31 +15,44 @@ from hubbub.domain.documents.changes import (
     DocumentAnswer,
     DocumentQuery,
 )
-from hubbub.domain.documents.requests import check_kind
+from hubbub.domain.documents.requests import ApplyChange, check_change, check_kind
+from hubbub.domain.documents.values import DocumentLimits
 from hubbub.domain.errors import Internal, NotPermitted
-from hubbub.domain.messages import Attributes
+from hubbub.domain.messages import Message
 from hubbub.domain.names import check_name
 from hubbub.domain.permissions import Identity, may_subscribe
-from hubbub.domain.requests import Producer, PublishItem
+from hubbub.domain.requests import Producer
 from hubbub.engine.hub import Hub
-from hubbub.engine.publishing import Publisher
+from hubbub.engine.publishing import Publisher, RequestItem
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 
 _KINDS = {"patch": PATCH, "merge": MERGE_PATCH, "delete": PATCH}
 
 
+class _ChangeItem(RequestItem, frozen=True, kw_only=True):
+    options: ChangeOptions
+    limits: DocumentLimits
+
+    def check(self) -> None:
+        check_change(self.channel, self.payload, self.options, self.limits)
+
+    def request(self, message: Message) -> OrderedRequest[ChangeOutcome]:
+        return ApplyChange(message, self.options)
+
+
 class Changed(msgspec.Struct, frozen=True):
-    """`duplicate`: it was there already, and led to this version then."""
+    """`duplicate`: the change was applied before, and led to this version then."""
 
     outcome: ChangeOutcome
     duplicate: bool = False
 
 
 class Documents:
-    """Reading takes permission to subscribe, changing to publish."""
+    """Reading needs the permission to subscribe, changing that to publish."""
 
-    def __init__(self, bus: Bus, publisher: Publisher) -> None:
+    def __init__(self, bus: Bus, publisher: Publisher, limits: DocumentLimits) -> None:
         self._bus = bus
+        self._limits = limits
         self._publisher = publisher
 
     async def get(self, hub: Hub, identity: Identity, query: DocumentQuery) -> DocumentAnswer:
@@ -48,7 +62,7 @@ class Documents:
             raise NotPermitted(f"no permission to read {channel!r}")
         check_kind(channel)
         await hub.consent(identity, channel)
-        return await self._bus.document(query)
+        return await self._bus.ask(query)
 
     def change(
         self,
@@ -62,16 +76,17 @@ class Documents:
         technology: str | None = None,
         session: str | None = None,
     ) -> None:
-        """Have the owner change the document. Raises the errors of `Publisher.check`, in which case
-        `reply` is not called; the owner's refusals come with it."""
-        item = PublishItem(
+        """Sends the change to the owner. Raises the errors of `Publisher.check` without calling
+        `reply`; the owner's errors are passed to `reply`."""
+        item = _ChangeItem(
             check_name(channel, "channel"),
             "DocumentChange",
             patch,
             _KINDS[options.kind],
             store=True,
             producer=producer,
-            attributes=Attributes(change=options),
+            options=options,
+            limits=self._limits,
         )
         self._publisher.publish(hub, identity, item, reply, technology, session)
 
@@ -85,7 +100,8 @@ class Documents:
         producer: Producer | None = None,
         technology: str | None = None,
     ) -> Changed:
-        """Change the document and wait until that is on disk. Raises what kept it from it."""
+        """Changes the document and returns once the change is on disk. Raises the error of a
+        refused change."""
         done: asyncio.Future[PublishOutcome] = asyncio.get_running_loop().create_future()
 
         def conclude(outcome: PublishOutcome) -> None:
@@ -97,7 +113,7 @@ class Documents:
 
 
 def changed(outcome: PublishOutcome) -> Changed:
-    """Raises what kept it from taking effect."""
+    """Raises the error of a refused change."""
     if outcome.error is not None:
         raise outcome.error
     if outcome.change is None:

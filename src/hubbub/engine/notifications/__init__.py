@@ -1,1 +1,1 @@
-"""Notification channels: the service that callers ask, and what the owner of a channel does."""
+"""Notification channels: the service for callers, and the work at the owner of a channel."""

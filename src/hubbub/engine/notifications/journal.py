@@ -1,4 +1,4 @@
-"""Notifications for the journal: when they were created, and when they were read."""
+"""Journal events about notifications: their creation, and when they were read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.ports.journal import Journal
 
 
 class NotificationEvents:
-    """One event for each notification. Costs nothing where there is no journal."""
+    """Writes one event per notification; does nothing without a journal."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -36,7 +36,7 @@ class NotificationEvents:
     def read(
         self, channel: Channel, marked: Sequence[tuple[str, int]], at: int, by: str | None
     ) -> None:
-        """`duration` is the time from the creation to the mark, which was made `at` (ms)."""
+        """`duration` is the time from the creation to the mark, which was set `at` (ms)."""
         if not self._wanted(channel):
             return
         for identifier, created_at in marked:

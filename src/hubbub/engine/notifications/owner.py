@@ -1,39 +1,43 @@
-"""What the owner of a notification channel does: changes are on disk first, then told to all who
-follow the channel, then answered."""
+"""Notification channels at their owner: a change is first stored, then announced to followers of
+the channel, then acknowledged."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from hubbub.domain.errors import HubbubError
-from hubbub.domain.names import partition_of
+from hubbub.domain.names import ChannelKind, kind_of, partition_of
 from hubbub.domain.notifications import (
     Created,
     CreateNotifications,
     DeleteNotifications,
     DescribeNotifications,
     ForgetNotifications,
-    Marked,
-    MarkNotifications,
+    MarkResult,
     NotificationAnswer,
     NotificationItem,
-    NotificationRequest,
+    NotificationOwnerRequest,
     NotificationResult,
+    NotificationsChanged,
     PageNotifications,
+    ReadMark,
+    SetReadMarks,
     StoredNotifications,
     taken_id,
 )
-from hubbub.engine.channels.announcements import Emit
+from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.channels.stored_bytes import StoredBytes
+from hubbub.engine.channels.terms import Terms
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.engine.notifications.journal import NotificationEvents
-from hubbub.ports.bus import NotificationsChanged, ReadMark
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
 from hubbub.ports.storage.notifications import (
     ChangedNotifications,
     ChannelKey,
@@ -45,19 +49,23 @@ from hubbub.ports.storage.notifications import (
 _DUE_CHANNELS = 500
 
 
-class NotificationOwner:
-    """For all channels of one owner. `terms` are those of its partitions."""
+class NotificationOwner(OwnerRoom):
+    """The notifications in the channels of one owner."""
+
+    replaces_messages = True
 
     def __init__(
         self,
         store: NotificationStore,
         clock: Clock,
-        terms: Mapping[int, int],
         limits: EngineLimits,
+        terms: Terms,
+        channels: Mapping[tuple[str, str], Channel],
         stored_bytes: StoredBytes,
-        emit: Emit,
-        events: NotificationEvents,
+        announcements: Announcements,
+        journal: Journal,
     ) -> None:
+        """`channels` are those that are open."""
         self._store = store
         self._clock = clock
         self._terms = terms
@@ -65,12 +73,27 @@ class NotificationOwner:
             limits.notifications, int(limits.notification_seconds * 1000)
         )
         self._stored_bytes = stored_bytes
-        self._emit = emit
-        self._events = events
+        self._channels = channels
+        self._announcements = announcements
+        self._events = NotificationEvents(journal, clock)
+        self.channel_requests = dict.fromkeys(NotificationOwnerRequest.__args__, self._serve)
 
-    async def serve(self, channel: Channel, request: NotificationRequest) -> NotificationAnswer:
-        """The channel is read and stays open meanwhile. Raises `StaleOwner`, `QuotaExceeded` and
-        `StoreUnavailable`; then nothing has changed."""
+    def keeps(self, channel: str) -> bool:
+        return kind_of(channel) is ChannelKind.NOTIFICATION
+
+    def opened(self, channel: Channel) -> None:
+        channel.put_state(HeldNotifications(new_epoch()))
+
+    async def load(self, channel: Channel) -> None:
+        held = _held(channel)
+        held.load(await self._store.read_notification_state(channel.hub, channel.name))
+        channel.stand_on_disk(held.state.epoch, head=0, first=1)
+
+    async def _serve(
+        self, channel: Channel, request: NotificationOwnerRequest
+    ) -> NotificationAnswer:
+        """Raises `StaleOwner`, `QuotaExceeded` and `StoreUnavailable` before anything has
+        changed."""
         held = _held(channel)
         if held.are_due(self._now()):
             async with held.lock:
@@ -84,15 +107,16 @@ class NotificationOwner:
             return await self._change(channel, held, request)
 
     async def _change(
-        self, channel: Channel, held: HeldNotifications, request: NotificationRequest
+        self, channel: Channel, held: HeldNotifications, request: NotificationOwnerRequest
     ) -> NotificationAnswer:
         if isinstance(request, CreateNotifications):
             return await self._create(channel, held, request.items)
-        if isinstance(request, MarkNotifications):
+        if isinstance(request, SetReadMarks):
             return await self._mark(channel, held, request)
         if isinstance(request, DeleteNotifications):
             key, epoch = self._key(channel), held.state.epoch
-            gone = await self._store.delete_notifications(key, epoch, request.which)
+            store = self._store.audited(request.audit)
+            gone = await store.delete_notifications(key, epoch, request.which)
             self._gone(channel, held, gone)
             return _marked(gone)
         assert isinstance(request, ForgetNotifications)
@@ -124,8 +148,8 @@ class NotificationOwner:
     # -- marking and deleting -------------------------------------------------------------------
 
     async def _mark(
-        self, channel: Channel, held: HeldNotifications, request: MarkNotifications
-    ) -> Marked:
+        self, channel: Channel, held: HeldNotifications, request: SetReadMarks
+    ) -> MarkResult:
         key, now, which = self._key(channel), self._now(), request.which
         if which.all:
             which = msgspec.structs.replace(which, all=False, up_to=held.state.newest)
@@ -168,22 +192,22 @@ class NotificationOwner:
                 channel, held, await self._store.expire_notifications(key, epoch, self._now())
             )
 
-    async def expire(self, use: Callable[[str, str], Channel | None]) -> None:
-        """Delete what has expired, also of channels that nobody has open. `use` answers a channel
-        that is open. Raises `StoreUnavailable`."""
+    async def expire(self) -> None:
+        """Also of channels that nobody has open."""
         after = "", ""
         while True:
             due = await self._store.read_due_notifications(self._now(), after, _DUE_CHANNELS)
             for hub, name in due:
                 if self._terms.get(partition_of(hub, name)) is not None:
-                    await self._expire_one(hub, name, use(hub, name))
+                    await self._expire_one(hub, name)
             if len(due) < _DUE_CHANNELS:
                 return
             after = due[-1]
 
-    async def _expire_one(self, hub: str, name: str, channel: Channel | None) -> None:
-        if channel is not None and channel.notifications is not None:
-            held = channel.notifications
+    async def _expire_one(self, hub: str, name: str) -> None:
+        channel = self._channels.get((hub, name))
+        if channel is not None:
+            held = _held(channel)
             async with held.lock:
                 held.due_at = held.due_at or 0
                 await self._expire(channel, held)
@@ -196,28 +220,27 @@ class NotificationOwner:
     # -- telling --------------------------------------------------------------------------------
 
     def _tell(self, channel: Channel, event: NotificationsChanged) -> None:
-        if channel.nodes:
-            self._emit(channel.nodes, channel.hub, channel.name, event)
+        self._announcements.tell(channel, event)
 
     def _key(self, channel: Channel) -> ChannelKey:
-        term = self._terms.get(channel.partition, 0)
-        return ChannelKey(channel.hub, channel.name, channel.partition, term)
+        return ChannelKey(channel.hub, channel.name, channel.partition, self._terms.of(channel))
 
     def _now(self) -> int:
         return int(self._clock.now() * 1000)
 
 
 def new_epoch() -> str:
-    return secrets.token_hex(4)
+    return randomness.token_hex(4)
 
 
 def _held(channel: Channel) -> HeldNotifications:
-    assert channel.notifications is not None
-    return channel.notifications
+    held = channel.state_of(HeldNotifications)
+    assert held is not None
+    return held
 
 
-def _marked(changed: ChangedNotifications) -> Marked:
-    return Marked(len(changed.changed), changed.unknown, changed.state)
+def _marked(changed: ChangedNotifications) -> MarkResult:
+    return MarkResult(len(changed.changed), changed.unknown, changed.state)
 
 
 def _result(item: NotificationItem, told: StoredCreation) -> NotificationResult:

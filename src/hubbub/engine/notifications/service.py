@@ -1,12 +1,13 @@
-"""Notifications for callers: who may create, read and mark them, and what that may cost."""
+"""The notification service: permissions and limits of creating, reading and marking."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.audit import Audit
 from hubbub.domain.errors import BadRequest, HubbubError, NotPermitted, TooLarge
 from hubbub.domain.names import check_name
 from hubbub.domain.notices import NotificationPage
@@ -18,13 +19,13 @@ from hubbub.domain.notifications import (
     DeleteNotifications,
     DescribeNotifications,
     ForgetNotifications,
-    Marked,
-    MarkNotifications,
+    MarkResult,
     NotificationItem,
     NotificationResult,
     NotificationState,
     PageNotifications,
     Selection,
+    SetReadMarks,
     StoredNotifications,
     check_item,
     check_kind,
@@ -36,16 +37,16 @@ from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
+from hubbub.ports import randomness
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
 DEFAULT_PAGE = 100
 
 
-class Notifications:
-    """Whoever may subscribe to a channel may read and mark its notifications; services create,
-    delete and mark as unread. Every method raises `NotPermitted`, `WrongChannelKind`,
-    `InvalidName`, `Unavailable`."""
+class NotificationService:
+    """Readers of a channel may read and mark its notifications; services create, delete and mark as
+    unread. Every method raises `NotPermitted`, `WrongChannelKind`, `InvalidName`, `Unavailable`."""
 
     def __init__(
         self,
@@ -65,20 +66,20 @@ class Notifications:
 
     async def state(self, hub: Hub, identity: Identity, channel: str) -> NotificationState:
         await self._check_reader(hub, identity, channel)
-        answer = await self._bus.notification(DescribeNotifications(hub.name, channel))
+        answer = await self._bus.ask(DescribeNotifications(hub.name, channel))
         assert isinstance(answer, NotificationState)
         return answer
 
     async def page(
         self, hub: Hub, identity: Identity, request: NotificationQuery
     ) -> NotificationPage:
-        """Raises `BadRequest` for bounds that do not go together."""
+        """Raises `BadRequest` for contradictory bounds."""
         await self._check_reader(hub, identity, request.channel)
         if request.after is not None and request.before is not None:
             raise BadRequest("give at most one of after and before")
         if not 0 <= request.limit <= MAX_PAGE:
             raise BadRequest(f"limit is {request.limit}; give 1 to {MAX_PAGE}")
-        found = await self._bus.notification(
+        found = await self._bus.ask(
             PageNotifications(
                 hub.name,
                 request.channel,
@@ -93,8 +94,10 @@ class Notifications:
             request.channel, found.notifications, found.more, found.state, request.req_id
         )
 
-    async def mark(self, hub: Hub, identity: Identity, channel: str, which: Selection) -> Marked:
-        """As read. Raises `BadRequest`, `TooLarge`."""
+    async def mark(
+        self, hub: Hub, identity: Identity, channel: str, which: Selection
+    ) -> MarkResult:
+        """Marks notifications as read. Raises `BadRequest`, `TooLarge`."""
         await self._check_reader(hub, identity, channel)
         return await self._mark(hub, identity, channel, which, read=True)
 
@@ -107,8 +110,8 @@ class Notifications:
         channel: str,
         items: Sequence[NotificationItem | HubbubError],
     ) -> list[NotificationResult]:
-        """Create what can be; a result for each, in order. Raises `BadRequest`, `TooLarge` for
-        all of it."""
+        """Creates each valid notification; returns one result per item, in order. Raises
+        `BadRequest`, and `TooLarge` for the whole request."""
         self._check_service(identity, channel)
         if not 0 < len(items) <= MAX_BATCH:
             count = len(items)
@@ -136,7 +139,7 @@ class Notifications:
         self, hub: Hub, channel: str, items: tuple[NotificationItem, ...]
     ) -> Sequence[NotificationResult]:
         try:
-            created = await self._bus.notification(CreateNotifications(hub.name, channel, items))
+            created = await self._bus.ask(CreateNotifications(hub.name, channel, items))
         except HubbubError as error:
             return [NotificationResult(item.id, error=error) for item in items]
         assert isinstance(created, Created)
@@ -145,8 +148,8 @@ class Notifications:
     def _checked(
         self, hub: Hub, identity: Identity, channel: str, item: NotificationItem | HubbubError
     ) -> NotificationItem:
-        """As it is created: with an author, and an id, by which the owner knows it again should it
-        be asked twice."""
+        """The notification to create, with an author and an id, by which the owner recognises a
+        repeated request."""
         if isinstance(item, HubbubError):
             raise item
         now = int(self._clock.now() * 1000)
@@ -155,28 +158,35 @@ class Notifications:
             self._publisher.check_quotas(hub, channel)
         return msgspec.structs.replace(
             item,
-            id=item.id or secrets.token_urlsafe(12),
+            id=item.id or randomness.token_urlsafe(12),
             author=item.author or identity.user_id,
         )
 
     async def mark_unread(
         self, hub: Hub, identity: Identity, channel: str, which: Selection
-    ) -> Marked:
+    ) -> MarkResult:
         """Raises `BadRequest`, `TooLarge`."""
         self._check_service(identity, channel)
         return await self._mark(hub, identity, channel, which, read=False)
 
-    async def delete(self, hub: Hub, identity: Identity, channel: str, which: Selection) -> Marked:
+    async def delete(
+        self,
+        hub: Hub,
+        identity: Identity,
+        channel: str,
+        which: Selection,
+        audit: Audit = UNSET,
+    ) -> MarkResult:
         """Raises `BadRequest`, `TooLarge`."""
         self._check_service(identity, channel)
-        request = DeleteNotifications(hub.name, channel, which.checked("delete"))
-        answer = await self._bus.notification(request)
-        assert isinstance(answer, Marked)
+        request = DeleteNotifications(hub.name, channel, which.checked("delete"), audit)
+        answer = await self._bus.ask(request)
+        assert isinstance(answer, MarkResult)
         return answer
 
     async def forget(self, hub: Hub, channel: str) -> int:
-        """Delete the channel with all its notifications. Answers how many they were."""
-        answer = await self._bus.notification(ForgetNotifications(hub.name, check_kind(channel)))
+        """Deletes the channel with all its notifications. Returns their number."""
+        answer = await self._bus.ask(ForgetNotifications(hub.name, check_kind(channel)))
         assert isinstance(answer, int)
         return answer
 
@@ -184,12 +194,12 @@ class Notifications:
 
     async def _mark(
         self, hub: Hub, identity: Identity, channel: str, which: Selection, read: bool
-    ) -> Marked:
+    ) -> MarkResult:
         chosen = which.checked("mark")
-        answer = await self._bus.notification(
-            MarkNotifications(hub.name, channel, chosen, read, identity.user_id)
+        answer = await self._bus.ask(
+            SetReadMarks(hub.name, channel, chosen, read, identity.user_id)
         )
-        assert isinstance(answer, Marked)
+        assert isinstance(answer, MarkResult)
         return answer
 
     async def _check_reader(self, hub: Hub, identity: Identity, channel: str) -> None:
@@ -207,6 +217,7 @@ class Notifications:
 def _as_asked(
     result: NotificationResult, item: NotificationItem | HubbubError
 ) -> NotificationResult:
-    """An id that the hub made is new to the caller, even where the owner was asked twice."""
+    """An id created by the hub is new to the caller, even if the request to the owner was
+    repeated."""
     given = isinstance(item, NotificationItem) and item.id is not None
     return result if given else msgspec.structs.replace(result, duplicate=False)

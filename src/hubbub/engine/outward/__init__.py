@@ -1,1 +1,1 @@
-"""Deliveries to what is outside of the hub: attempts, pauses between them, and when they end."""
+"""Deliveries to receivers outside of the hub: attempts, pauses, and giving up."""

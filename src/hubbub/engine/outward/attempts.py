@@ -1,5 +1,5 @@
-"""Attempts: one message to one receiver outside, until it arrives or is given up. Webhooks and
-deliveries to peers differ only in their `Shipment`."""
+"""Attempts to send one message to one external receiver, until it arrives or is given up. Webhooks
+and deliveries to peers differ only in their `Shipment`."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from abc import ABC, abstractmethod
 
 import msgspec
 
-from hubbub.engine.outgoing import Destination, OutgoingGate
+from hubbub.engine.outward.gate import Destination, OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.outward.retrying import GivenUp, pause_seconds
-from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.ports.clock import Clock
 
 
 class Expired(Exception):
-    """The message's time to live was over before it arrived."""
+    """The message's time to live ended before it arrived."""
 
 
-class Ended(Exception):
-    """The receiver takes no more messages at all."""
+class ReceiverEnded(Exception):
+    """The receiver accepts no more messages."""
 
 
 class Stopped(Exception):
-    """The receiver is not served on this node any more."""
+    """This node no longer serves the receiver."""
 
 
 class Attempted(msgspec.Struct, frozen=True):
-    """How one attempt went."""
+    """The result of one attempt."""
 
     arrived: bool
     well: bool | None = None
-    """Whether the destination is; None: nobody knows."""
+    """Whether the destination is healthy; None if the attempt does not tell."""
     status: int | None = None
-    """Of HTTP, where there was an answer."""
+    """The HTTP status, if there was a response."""
     retry_after_seconds: float = 0.0
 
 
@@ -44,7 +44,7 @@ class Shipment(ABC):
 
     def __init__(self) -> None:
         self.failing_since: float | None = None
-        """Monotonic seconds."""
+        """In monotonic seconds."""
 
     @property
     @abstractmethod
@@ -56,24 +56,24 @@ class Shipment(ABC):
 
     @abstractmethod
     def lifetime(self) -> float:
-        """For how many seconds the message may still be delivered. Raises `Ended`."""
+        """The remaining time to live of the message in seconds. Raises `ReceiverEnded`."""
 
     @abstractmethod
     async def attempt(self, number: int) -> Attempted:
-        """Raises `GivenUp` where no other attempt can help, and `Ended`."""
+        """Makes one attempt. Raises `GivenUp` if a retry cannot help, and `ReceiverEnded`."""
 
     async def pause(self, seconds: float) -> None:
-        """Until the next attempt: at most so long."""
+        """Waits for the next attempt, at most `seconds`."""
         await asyncio.sleep(seconds)
 
     @abstractmethod
     def note(self, attempts: int, next_try_at: int | None) -> None:
-        """So many attempts failed so far; the next one is due then (ms since 1970, None: at
-        once)."""
+        """Records the number of failed attempts and when the next one is due (ms since 1970; None:
+        now)."""
 
 
 class Pace:
-    """So many requests each second for a hub; what is too fast waits."""
+    """Limits a hub to a rate of requests per second by delaying the others."""
 
     __slots__ = ("_next", "_rate")
 
@@ -90,7 +90,7 @@ class Pace:
 
 
 class OutwardAttempts:
-    """Of one node."""
+    """Runs the attempts of one node."""
 
     def __init__(self, gate: OutgoingGate, clock: Clock, limits: WebhookLimits) -> None:
         self._gate = gate
@@ -98,7 +98,8 @@ class OutwardAttempts:
         self._limits = limits
 
     async def deliver(self, shipment: Shipment, pace: Pace | None) -> None:
-        """Until it has arrived. Raises `GivenUp`, `Expired`, `Ended`, `Stopped`."""
+        """Returns once the message has arrived. Raises `GivenUp`, `Expired`, `ReceiverEnded`,
+        `Stopped`."""
         attempts = 0
         try:
             while True:
@@ -117,7 +118,8 @@ class OutwardAttempts:
     async def once(
         self, shipment: Shipment, number: int, pace: Pace | None, patience_seconds: float
     ) -> Attempted:
-        """One attempt, when its destination may have one. Raises `GivenUp`, `Expired`, `Ended`."""
+        """Makes one attempt, once the gate admits its destination. Raises `GivenUp`, `Expired`,
+        `ReceiverEnded`."""
         if pace is not None:
             await pace.wait()
         destination = shipment.destination
@@ -135,7 +137,7 @@ class OutwardAttempts:
         return attempted
 
     def _patience(self, shipment: Shipment) -> float:
-        """How long this message may still take."""
+        """How many seconds this message may still be retried."""
         if shipment.failing_since is None:
             return self._limits.give_up_seconds
         gone = self._clock.monotonic() - shipment.failing_since

@@ -1,1 +1,2 @@
-"""Push: which devices a message goes to, and how it gets there, beside the channels."""
+"""Push: finds the devices that a message goes to, and delivers to them, independently of
+channels."""

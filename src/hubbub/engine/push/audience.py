@@ -1,4 +1,4 @@
-"""Who is reached by a message: the users of a channel, page by page, each once."""
+"""The audience of a push: the users of a channel, page by page, each once."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from hubbub.domain.names import USER_NAMESPACE, namespace_of
 from hubbub.domain.push.content import PushNote
 from hubbub.domain.push.tokens import PushToken, is_over
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.push.devices import Devices
-from hubbub.engine.push.followings import Followings
+from hubbub.engine.push.devices import PushDevices
+from hubbub.engine.push.followings import PushFollowings
 from hubbub.ports.clock import Clock
 
 _USERS = 10
-"""Whose devices are read at once; a user has at most 50."""
+"""Users whose devices are read at once; a user has at most 50 devices."""
 
 Subscribed = Callable[[str, str], Awaitable[Collection[str]]]
-"""The users with a session that is subscribed to a channel, on all nodes, by hub and channel."""
+"""The users with a subscribed session on any node, by hub and channel."""
 
 
-class Pushed(msgspec.Struct, frozen=True):
-    """What is to be pushed: to the users of its channel, or to these."""
+class PendingPush(msgspec.Struct, frozen=True):
+    """A push that waits for its audience: the users of its channel, or the given ones."""
 
     note: PushNote
     users: tuple[str, ...] | None = None
 
 
-class Audience:
+class PushAudience:
     def __init__(
         self,
-        devices: Devices,
-        followings: Followings,
+        devices: PushDevices,
+        followings: PushFollowings,
         configuration_of: ConfigurationOf,
         subscribed: Subscribed,
         clock: Clock,
@@ -44,10 +44,10 @@ class Audience:
         self._clock = clock
 
     async def reach(
-        self, pushed: Sequence[Pushed]
+        self, pushed: Sequence[PendingPush]
     ) -> AsyncIterator[tuple[PushToken, list[PushNote]]]:
-        """The devices of those who are to be reached, with what each is told. All of `pushed` are
-        of one hub and channel, or one to given users. Raises `HubNotFound`, `StoreUnavailable`."""
+        """The devices to push to, each with its content. All of `pushed` belong to one channel, or
+        are one push to given users. Raises `HubNotFound`, `StoreUnavailable`."""
         note = pushed[0].note
         notes = [each.note for each in pushed]
         if pushed[0].users is not None:
@@ -68,8 +68,8 @@ class Audience:
                     yield token, told
 
     async def still_reaches(self, token: PushToken, note: PushNote) -> bool:
-        """Whether the device may be told now what it was to be told before settings or revocations
-        changed. Raises as `reach`."""
+        """Whether the device may still receive the push after settings or revocations changed.
+        Raises the errors of `reach`."""
         hub, user = note.hub, token.user_id
         devices = [each.id async for each in self._tokens(hub, (user,))]
         if token.id not in devices or not note.channel:

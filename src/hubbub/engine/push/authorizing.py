@@ -1,4 +1,4 @@
-"""What a push service wants to be shown with each request, made once and used until it expires."""
+"""Authorization for push services: tokens, created once and used until they expire."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, Outgoing, SendFailed
 
 _EARLY_SECONDS: Final = 300
-"""Before something expires, a new one is made."""
+"""How long before its expiry a token is replaced."""
 _APNS_SECONDS: Final = 40 * 60
 """Apple refuses tokens older than an hour, and new ones more often than every 20 minutes."""
 _MOST_KEPT: Final = 4096
@@ -29,7 +29,7 @@ _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
 
 class NotAuthorized(Exception):
-    """The service that gives access tokens refuses the hub's account; its word for why."""
+    """The token service refuses the hub's account; holds the service's error code."""
 
 
 class _AccessToken(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class Authorizations:
-    """For the hubs of one node."""
+    """Tokens for the hubs of one node."""
 
     def __init__(self, outgoing: Outgoing, settings: PushSettings, clock: Clock) -> None:
         self._outgoing = outgoing
@@ -72,7 +72,7 @@ class Authorizations:
         return known
 
     async def fcm(self, hub: str, account: ServiceAccount) -> str:
-        """Raises `NotAuthorized`, `SendFailed`."""
+        """Returns an access token for FCM. Raises `NotAuthorized`, `SendFailed`."""
         known = self._find((hub, "fcm"), account, self._clock.now())
         if known is not None:
             return known
@@ -100,7 +100,7 @@ class Authorizations:
         return given.access_token
 
     def renew(self, hub: str, platform: str) -> None:
-        """The service says that what it was shown has expired."""
+        """Discards a token that the service reported as expired."""
         self._kept.pop((hub, platform), None)
 
     def _find(self, place: tuple[str, ...], made_for: object, now: float) -> str | None:

@@ -1,4 +1,4 @@
-"""Counters of push, as plain numbers that cost next to nothing to keep."""
+"""Counters of push, kept as plain integers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hubbub.domain.push.tokens import Platform
 from hubbub.engine.counters import Durations
 
 
-class LastError(msgspec.Struct, frozen=True):
-    """`at` is in ms since 1970; `status` None: there was no answer."""
+class LastPushError(msgspec.Struct, frozen=True):
+    """`at` is in ms since 1970; `status` None: no response."""
 
     at: int
     peer: str
@@ -22,14 +22,14 @@ class LastError(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class HubPushCounters:
-    """Of a hub, since the start of the process."""
+    """Counters of a hub since the start of the process."""
 
     outcomes: Counter[tuple[Platform, str]] = field(default_factory=Counter)
     """Attempts by platform and outcome (`domain.journal.PUSH_OUTCOMES`)."""
     answered: dict[Platform, Durations] = field(default_factory=dict)
-    """Pushes that services took."""
+    """Pushes that services accepted."""
     overflowed: int = 0
-    """Messages and deliveries that found the queue full."""
+    """Messages and deliveries that were dropped because the queue was full."""
     succeeded_at: dict[Platform, int] = field(default_factory=dict)
-    """When a service last took a push (ms since 1970)."""
-    errors: dict[Platform, LastError] = field(default_factory=dict)
+    """When a service last accepted a push (ms since 1970)."""
+    errors: dict[Platform, LastPushError] = field(default_factory=dict)

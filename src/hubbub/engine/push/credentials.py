@@ -1,4 +1,4 @@
-"""The keys and accounts of hubs for push services: sealed in the store, in memory while used."""
+"""Keys and accounts of hubs for push services: encrypted in the store, cached in memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import logging
 from typing import Annotated, Any, Final
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
+from hubbub.domain.audit import Audit, AuditEntry
 from hubbub.domain.errors import BadRequest, NotFound, Unavailable
 from hubbub.domain.fields import wire_name
 from hubbub.domain.push.requests import VapidKey, make_vapid_key
@@ -28,7 +29,7 @@ _Pem = Annotated[str, Meta(min_length=1, max_length=16_384)]
 
 
 class ServiceAccount(msgspec.Struct, frozen=True):
-    """The parts of Google's JSON file that FCM needs; the others are ignored."""
+    """The fields of Google's service account file that FCM needs; the others are ignored."""
 
     project_id: Annotated[str, Meta(pattern="^[a-z0-9.:-]{1,100}$")]
     client_email: _Short
@@ -40,8 +41,8 @@ class ServiceAccount(msgspec.Struct, frozen=True):
 
 
 class ApnsKey(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fields=True):
-    """A key for Apple's push service; `topic` and `environment` are those of tokens that do not say
-    theirs."""
+    """A key for Apple's push service; `topic` and `environment` are defaults for device tokens
+    without their own."""
 
     key_id: _Short
     team_id: _Short
@@ -54,7 +55,7 @@ class ApnsKey(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fiel
 
 
 class HubCredentials(msgspec.Struct, frozen=True):
-    """`vapid` has the newest first."""
+    """`vapid` is ordered from the newest key to the oldest."""
 
     vapid: tuple[VapidKey, ...] = ()
     fcm: ServiceAccount | None = None
@@ -72,7 +73,7 @@ _TYPES: Final[dict[str, Any]] = {FCM: ServiceAccount, APNS: ApnsKey}
 
 
 def read_service_account(given: dict[str, Any]) -> ServiceAccount:
-    """Raises `BadRequest`, without a word of the key."""
+    """Raises `BadRequest`; its message contains no part of the key."""
     from cryptography.hazmat.primitives.asymmetric import rsa
 
     try:
@@ -104,7 +105,8 @@ def load_pem(text: str, name: str) -> Any:
 
 
 class PushCredentials:
-    """Of all hubs, on one node. What changes on another node is forgotten here (`forget`)."""
+    """The credentials of all hubs, on one node. Changes on other nodes invalidate the cache
+    (`forget`)."""
 
     def __init__(self, store: PushStore, vault: Vault, clock: Clock) -> None:
         self._store = store
@@ -118,7 +120,8 @@ class PushCredentials:
         self._known.pop(hub, None)
 
     async def of(self, hub: str) -> HubCredentials:
-        """Raises `StoreUnavailable`. What cannot be opened any more is logged and left out."""
+        """The credentials of a hub. Those that cannot be decrypted are logged and left out. Raises
+        `StoreUnavailable`."""
         known = self._known.get(hub)
         if known is None:
             changes = self._changes
@@ -128,7 +131,7 @@ class PushCredentials:
         return known
 
     async def vapid_key(self, hub: str) -> VapidKey:
-        """The newest; made at the first use. Raises `StoreUnavailable`."""
+        """The newest key, created at first use. Raises `StoreUnavailable`."""
         found = (await self.of(hub)).vapid_key(None)
         if found is None:
             key = self._new_key()
@@ -137,26 +140,32 @@ class PushCredentials:
             found = (await self.of(hub)).vapid_key(None)
         return found if found is not None else key
 
-    async def rotate(self, hub: str) -> VapidKey:
-        """A new key for new subscriptions; those made with older keys go on. It is later than all
-        others, also where the clock is not."""
+    async def rotate(self, hub: str, audit: Audit = UNSET) -> VapidKey:
+        """Creates a key for new subscriptions; existing ones keep their older keys. The new key
+        sorts after all others even if the clock was set back. The audit entry is named after the
+        key."""
         self.forget(hub)
         newest = (await self.of(hub)).vapid_key(None)
         key = self._new_key(after=newest.created_at if newest is not None else 0)
-        await self._store.put_push_credential(self._sealed_key(hub, key))
+        named = (
+            msgspec.structs.replace(audit, name=key.id) if isinstance(audit, AuditEntry) else None
+        )
+        await self._store.audited(named).put_push_credential(self._sealed_key(hub, key))
         self.forget(hub)
         return key
 
-    async def put(self, hub: str, name: str, value: ServiceAccount | ApnsKey) -> None:
+    async def put(
+        self, hub: str, name: str, value: ServiceAccount | ApnsKey, audit: AuditEntry
+    ) -> None:
         about = _about(value)
-        await self._store.put_push_credential(
+        await self._store.audited(audit).put_push_credential(
             self._sealed(hub, name, msgspec.json.encode(value), about, self._now())
         )
         self.forget(hub)
 
-    async def delete(self, hub: str, name: str) -> None:
+    async def delete(self, hub: str, name: str, audit: AuditEntry) -> None:
         """Raises `NotFound`."""
-        if not await self._store.delete_push_credential(hub, name):
+        if not await self._store.audited(audit).delete_push_credential(hub, name):
             raise NotFound(f"hub {hub!r} has no push credentials {name!r}")
         self.forget(hub)
 
@@ -164,7 +173,7 @@ class PushCredentials:
         return await self._store.read_push_credentials(hub)
 
     async def seal_again(self) -> None:
-        """Seal with the newest key what was sealed with an older one."""
+        """Encrypts credentials again that were encrypted with an older key."""
         for each in await self._store.read_push_credentials():
             if not self._vault.is_current(each.sealed):
                 try:
@@ -217,7 +226,7 @@ def _place(hub: str, name: str) -> str:
 
 
 def _about(value: ServiceAccount | ApnsKey) -> str:
-    """What may be told: nothing of the key but a hash, to tell whether it is the one."""
+    """The public description of a credential; of the key only a hash, to identify it."""
     if isinstance(value, ServiceAccount):
         told = {"projectID": value.project_id, "clientEmail": value.client_email}
         secret = value.private_key

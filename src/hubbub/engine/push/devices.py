@@ -1,4 +1,4 @@
-"""Devices of users, as long as what they were registered with holds."""
+"""Devices of users, valid as long as the tokens with which they were registered."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hubbub.engine.access.tokens import Tokens
 from hubbub.ports.storage.push import PushStore
 
 
-class Devices:
-    """Nobody is pushed to but through `of`."""
+class PushDevices:
+    """The devices of all users. Read them only through `of`, which drops invalid ones."""
 
     def __init__(self, store: PushStore, tokens: Tokens) -> None:
         self._store = store
         self._tokens = tokens
 
     async def of(self, hub: str, users: Sequence[str]) -> list[PushToken]:
-        """Those of these users, ordered by user, platform, token. A device that was registered
-        before its user's tokens were revoked is dropped: it may be in other hands. Raises
+        """The devices of these users, ordered by user, platform, token. Devices registered before
+        their user's tokens were revoked are dropped: somebody else may hold them. Raises
         `StoreUnavailable`."""
         held = []
         for each in await self._store.read_push_tokens(hub, users):

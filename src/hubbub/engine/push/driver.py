@@ -1,15 +1,14 @@
-"""The driver of pushes: takes messages from their channels' owner, spreads them over the devices of
-their audience, and delivers. Nothing in here can hold up a channel; what waits is bounded for each
-hub, and lost with the node."""
+"""The push driver: receives messages from their channels' owner, finds the devices of their
+audience, and delivers. It never delays a channel; its queues are bounded per hub and are lost with
+the node."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from random import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -24,16 +23,18 @@ from hubbub.domain.push.outcomes import after_refusal, is_hopeless
 from hubbub.domain.push.tokens import PushToken
 from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.counters import Durations
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outward.attempts import Pace
-from hubbub.engine.push.audience import Audience, Pushed
-from hubbub.engine.push.counting import HubPushCounters, LastError
+from hubbub.engine.push.audience import PendingPush, PushAudience
+from hubbub.engine.push.counting import HubPushCounters, LastPushError
 from hubbub.engine.push.credentials import PushCredentials
-from hubbub.engine.push.followings import Followings
+from hubbub.engine.push.followings import PushFollowings
 from hubbub.engine.push.limits import PushSettings
-from hubbub.engine.push.queues import Delivery, HubQueue, Lane
+from hubbub.engine.push.queues import HubQueue, PushDelivery, ServiceQueue
 from hubbub.engine.push.sending import Attempt, Content, NoCredentials, PushSender
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage.push import PushStore
@@ -44,18 +45,18 @@ logger = logging.getLogger(__name__)
 _ROOM_SECONDS = 5.0
 """How long a delivery waits for room in the queue before it is dropped."""
 _AT_ONCE = 10
-"""Deliveries that are queued in one turn of the loop."""
+"""Deliveries queued in one turn of the event loop."""
 _NOTE_SECONDS = 1.0
 _NOTED_EVERY_MS = 86_400_000
-"""A success is written down once a day and token."""
+"""A token's success is stored at most once a day."""
 _ALARM_SECONDS = 60.0
 _MOST_BUCKETS = 200_000
 _LONGEST_RETRY_SECONDS = 600.0
 _STOP_SECONDS = 2.0
 
 
-class PushDriver:
-    """Of one node; on the event loop's thread. Implements `engine.channels.pushing.PushSink`."""
+class PushDriver(OwnerRoom):
+    """Pushes the messages of this node's channels."""
 
     def __init__(
         self,
@@ -65,14 +66,14 @@ class PushDriver:
         configuration_of: ConfigurationOf,
         hubs: Callable[[], Sequence[str]],
         owns: Callable[[int], bool],
-        audience: Audience,
-        followings: Followings,
+        audience: PushAudience,
+        followings: PushFollowings,
         credentials: PushCredentials,
         sender: PushSender,
         settings: PushSettings,
         journal: Journal,
     ) -> None:
-        """`owns` says whether this node owns a partition; `hubs` are the names of all."""
+        """`owns` says whether this node owns a partition; `hubs` returns the names of all hubs."""
         self._store = store
         self._clock = clock
         self._configuration_of = configuration_of
@@ -87,7 +88,7 @@ class PushDriver:
         self.counters: defaultdict[str, HubPushCounters] = defaultdict(HubPushCounters)
         self.queues: dict[str, HubQueue] = {}
         self._changes: Counter[str] = Counter()
-        """How often settings or revocations changed, by hub, or `ANY_HUB`."""
+        """Numbers of changes of settings or revocations, by hub or `ANY_HUB`."""
         self._paces: dict[str, Pace | None] = {}
         self._buckets = KeyedBuckets(settings.per_token / 60, settings.per_token, _MOST_BUCKETS)
         self._results: dict[str, dict[str, PushToken]] = {}
@@ -96,13 +97,14 @@ class PushDriver:
 
     # -- what comes in --------------------------------------------------------------------------
 
-    def published(self, message: Message, options: PushOptions | None) -> None:
-        self._offer(Pushed(note_of(message, options or NO_OPTIONS)))
+    def pushed(self, message: Message, options: Mapping[str, Any] | None) -> None:
+        asked = NO_OPTIONS if options is None else msgspec.convert(options, PushOptions)
+        self._offer(PendingPush(note_of(message, asked)))
 
     def push(self, hub: str, users: Sequence[str], options: PushOptions) -> str:
-        """To these users' devices; returns the id that the push has in the journal."""
+        """Pushes to the devices of these users; returns the push's id in the journal."""
         note = self._note(hub, options)
-        self._offer(Pushed(note, tuple(dict.fromkeys(users))))
+        self._offer(PendingPush(note, tuple(dict.fromkeys(users))))
         return note.message_id
 
     async def test(
@@ -112,21 +114,23 @@ class PushDriver:
         options: PushOptions,
         message_id: str | None = None,
     ) -> list[Attempt]:
-        """One attempt for each token, at once. `message_id`: what it is about, for the device and
-        the journal. Raises `StoreUnavailable`."""
+        """Makes one immediate attempt per token. `message_id` identifies the push to the device and
+        in the journal. Raises `StoreUnavailable`."""
         content = Content(self._note(hub, options, message_id))
 
         async def one(token: PushToken) -> Attempt:
-            delivery = Delivery(token, content, answer=asyncio.get_running_loop().create_future())
+            delivery = PushDelivery(
+                token, content, answer=asyncio.get_running_loop().create_future()
+            )
             return await self._attempt(delivery)
 
         return list(await asyncio.gather(*map(one, tokens)))
 
     def _note(self, hub: str, options: PushOptions, message_id: str | None = None) -> PushNote:
-        id = message_id or f"push-{secrets.token_hex(8)}"
+        id = message_id or f"push-{randomness.token_hex(8)}"
         return PushNote(hub, "", "", id, 0, self._now(), options)
 
-    def _offer(self, pushed: Pushed) -> None:
+    def _offer(self, pushed: PendingPush) -> None:
         hub = pushed.note.hub
         queue = self.queues.get(hub)
         if queue is None:
@@ -158,7 +162,7 @@ class PushDriver:
         if self._concerns(hub, channel):
             self._followings.review_channel(hub, channel)
 
-    def erased(self, hub: str, user_id: str) -> None:
+    async def user_erased(self, hub: str, user_id: str) -> None:
         queue = self.queues.get(hub)
         if queue is not None:
             queue.erase(user_id, self._now())
@@ -169,7 +173,7 @@ class PushDriver:
     # -- spreading ------------------------------------------------------------------------------
 
     async def _spread(self, hub: str, queue: HubQueue) -> None:
-        """Find the devices for what waits, while something does."""
+        """Finds devices for pending pushes until none is left."""
         try:
             while queue.waiting:
                 pushed = queue.take()
@@ -177,23 +181,23 @@ class PushDriver:
                     await self._spread_some(hub, queue, pushed)
                 except HubbubError as error:
                     self.counters[hub].overflowed += len(pushed)
-                    logger.warning("pushes of hub %r are dropped: %s", hub, error.message)
+                    logger.warning("pushes of hub %r are dropped: %s", hub, error)
         finally:
             queue.spreading = False
             self._forget_empty(hub, queue)
 
-    async def _spread_some(self, hub: str, queue: HubQueue, pushed: list[Pushed]) -> None:
+    async def _spread_some(self, hub: str, queue: HubQueue, pushed: list[PendingPush]) -> None:
         contents = {each.note.message_id: Content(each.note) for each in pushed}
         placed, checked = 0, self._changes_of(hub)
         async for token, notes in self._audience.reach(pushed):
             for note in notes:
                 content = contents[note.message_id]
-                await self._place(hub, queue, Delivery(token, content, checked))
+                await self._place(hub, queue, PushDelivery(token, content, checked))
                 placed += 1
                 if placed % _AT_ONCE == 0:
                     await asyncio.sleep(0)
 
-    async def _place(self, hub: str, queue: HubQueue, delivery: Delivery) -> None:
+    async def _place(self, hub: str, queue: HubQueue, delivery: PushDelivery) -> None:
         try:
             destination = self._sender.destination(delivery.token)
         except BadRequest:
@@ -211,12 +215,12 @@ class PushDriver:
                 return
         lane = queue.lanes.get(destination.name)
         if lane is None:
-            lane = queue.lanes[destination.name] = Lane(destination)
+            lane = queue.lanes[destination.name] = ServiceQueue(destination)
         lane.held += 1
         queue.held += 1
         self._append(queue, lane, delivery)
 
-    def _append(self, queue: HubQueue, lane: Lane, delivery: Delivery) -> None:
+    def _append(self, queue: HubQueue, lane: ServiceQueue, delivery: PushDelivery) -> None:
         lane.queue.append(delivery)
         if lane.running < self._settings.in_flight:
             lane.running += 1
@@ -224,8 +228,8 @@ class PushDriver:
 
     # -- delivering -----------------------------------------------------------------------------
 
-    async def _run(self, queue: HubQueue, lane: Lane) -> None:
-        """One of several that work for a lane, while there is work."""
+    async def _run(self, queue: HubQueue, lane: ServiceQueue) -> None:
+        """One of several tasks that process a service's queue while it is not empty."""
         try:
             while lane.queue:
                 delivery = lane.queue.popleft()
@@ -239,8 +243,8 @@ class PushDriver:
             lane.running -= 1
             self._forget_empty(lane.destination.hub, queue)
 
-    async def _deliver(self, queue: HubQueue, lane: Lane, delivery: Delivery) -> bool:
-        """Whether it is to be tried again, for which it is put back by a timer."""
+    async def _deliver(self, queue: HubQueue, lane: ServiceQueue, delivery: PushDelivery) -> bool:
+        """Returns whether the delivery is to be retried; a timer queues it again."""
         token, note = delivery.token, delivery.content.note
         try:
             attempt = await self._attempt(delivery)
@@ -248,7 +252,9 @@ class PushDriver:
             attempt = Attempt("retry", error.code)
         if attempt.outcome != "retry":
             return False
-        pause = retry_delay(delivery.attempts, random(), longest_seconds=_LONGEST_RETRY_SECONDS)
+        pause = retry_delay(
+            delivery.attempts, randomness.fraction(), longest_seconds=_LONGEST_RETRY_SECONDS
+        )
         pause = max(pause, attempt.retry_after_seconds)
         too_late = self._now() + pause * 1000 >= note.expires_at
         if delivery.attempts >= self._settings.tries or too_late:
@@ -258,8 +264,8 @@ class PushDriver:
         loop.call_later(pause, self._append, queue, lane, delivery)
         return True
 
-    async def _attempt(self, delivery: Delivery) -> Attempt:
-        """Raises `HubbubError` where the hub itself cannot go on."""
+    async def _attempt(self, delivery: PushDelivery) -> Attempt:
+        """Raises `HubbubError` for failures inside the hub."""
         token, note = delivery.token, delivery.content.note
         delivery.attempts += 1
         if not await self._may_tell(delivery):
@@ -285,8 +291,8 @@ class PushDriver:
         await self._settle(token, attempt)
         return self._conclude(delivery, attempt, attempt.outcome)
 
-    async def _may_tell(self, delivery: Delivery) -> bool:
-        """Asked again where access may have been taken away while the delivery waited."""
+    async def _may_tell(self, delivery: PushDelivery) -> bool:
+        """Checks the access again if it may have been revoked while the delivery waited."""
         changes = self._changes_of(delivery.token.hub)
         if delivery.checked == changes or delivery.answer is not None:
             return True
@@ -297,7 +303,7 @@ class PushDriver:
         return self._changes[hub] + self._changes[ANY_HUB]
 
     async def _settle(self, token: PushToken, attempt: Attempt) -> None:
-        """What the answer means for the token."""
+        """Applies the service's response to the token."""
         now, hub = self._now(), token.hub
         counters = self.counters[hub]
         if attempt.outcome == "ok":
@@ -318,12 +324,12 @@ class PushDriver:
                 self._note_result(refused)
 
     async def _drop(self, token: PushToken) -> None:
-        """Unless it was registered again meanwhile."""
+        """Deletes the token, unless it was registered again meanwhile."""
         which = (token.hub, token.platform, token.token)
         await self._store.delete_push_token(*which, token.registered_at)
 
     def _alarm(self, token: PushToken, attempt: Attempt) -> None:
-        """Once a minute for each hub and platform."""
+        """Raises the alarm at most once a minute per hub and platform."""
         now, place = self._clock.monotonic(), (token.hub, token.platform)
         if now - self._alarms.get(place, -_ALARM_SECONDS) >= _ALARM_SECONDS:
             self._alarms[place] = now
@@ -348,7 +354,7 @@ class PushDriver:
 
     # -- what is told ---------------------------------------------------------------------------
 
-    def _conclude(self, delivery: Delivery, attempt: Attempt, outcome: str) -> Attempt:
+    def _conclude(self, delivery: PushDelivery, attempt: Attempt, outcome: str) -> Attempt:
         self._count(delivery.token, delivery.content.note, delivery.attempts, attempt, outcome)
         return attempt
 
@@ -363,7 +369,7 @@ class PushDriver:
         if outcome == "ok":
             counters.answered.setdefault(platform, Durations()).took(attempt.seconds or 0.0)
         else:
-            error = LastError(self._now(), peer, attempt.reason, attempt.status)
+            error = LastPushError(self._now(), peer, attempt.reason, attempt.status)
             counters.errors[platform] = error
         if self._journal.enabled and not self._is_quiet(note):
             self._journal.record(
@@ -406,14 +412,14 @@ class PushDriver:
         results[token.id] = token
 
     async def _write_results(self, hub: str) -> None:
-        """Many at a time, a moment later."""
+        """Stores results in batches, after a short delay."""
         await asyncio.sleep(_NOTE_SECONDS)
         results = list(self._results.pop(hub).values())
         try:
             for start in range(0, len(results), 100):
                 await self._store.note_push_results(hub, results[start : start + 100])
         except HubbubError as error:
-            logger.warning("results of pushes are not kept: %s", error.message)
+            logger.warning("results of pushes could not be stored: %s", error)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -422,11 +428,11 @@ class PushDriver:
             self.queues.pop(hub, None)
 
     async def settle(self) -> None:
-        """Wait until nothing is under way, for tests."""
+        """Waits until nothing is in progress; for tests."""
         await self._tasks.settle()
 
     async def stop(self) -> None:
-        """What waits is lost; what is under way has a moment."""
+        """Drops queued pushes, and waits briefly for those in progress."""
         await self._tasks.settle_so_far(_STOP_SECONDS if any(self._running()) else 0)
         await self._tasks.end()
         await self._followings.stop()

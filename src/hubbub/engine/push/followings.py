@@ -1,16 +1,20 @@
-"""Followings: users who are pushed to, subscribed or not, while they may read the channel."""
+"""Followings: users who receive pushes for a channel, subscribed or not, while they may read it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from typing import Protocol
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.audit import Audit
 from hubbub.domain.errors import HubbubError, NotPermitted, QuotaExceeded, WrongChannelKind
 from hubbub.domain.names import ChannelKind, check_name, kind_of
 from hubbub.domain.permissions import Grant, Identity, Reader
 from hubbub.engine.access.registry import AccessRegistry, Subscriber
+from hubbub.engine.rooms import Room
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.push import PushFollowing, PushStore
 from hubbub.tasks import TaskSet
@@ -18,13 +22,13 @@ from hubbub.tasks import TaskSet
 MAX_FOLLOWINGS_PER_USER = 1000
 _PAGE = 500
 _GATHER_SECONDS = 0.2
-"""How long users who authenticate are gathered before their followings are read."""
+"""How long authenticated users are batched before their followings are read."""
 _MOST_GATHERED = 100_000
 
 
 class Follower(Subscriber):
-    """One following before the registry. It lasts as long as the question: a hub may have millions
-    of them."""
+    """One following as a subscriber for the access registry. It exists only during a check: a hub
+    may have millions of followings."""
 
     __slots__ = ("_reader", "channel", "lost")
 
@@ -47,21 +51,36 @@ class Follower(Subscriber):
         self.lost = True
 
 
-class Followings:
-    """Of one node. Nobody is pushed to as a follower but through `pages`."""
+class ArrivingHub(Protocol):
+    name: str
+    pushes: bool
+
+
+class ArrivingSession(Protocol):
+    """The part of a session that followings use."""
+
+    hub: ArrivingHub
+    identity: Identity
+
+
+class PushFollowings(Room):
+    """The followings of one node. Pushes to followers must read them through `pages`, which checks
+    access."""
 
     def __init__(self, store: PushStore, access: AccessRegistry, clock: Clock) -> None:
         self._store = store
         self._access = access
         self._clock = clock
         self._arrived: dict[str, dict[str, Identity]] = {}
-        """Users who authenticated and whose followings are still to be checked, by hub."""
+        """Authenticated users whose followings are still to be checked, by hub."""
         self._reviewing: dict[str, bool] = {}
-        """Hubs under review, and whether something changed again meanwhile."""
+        """Hubs under review, and whether another change arrived meanwhile."""
         self._tasks = TaskSet()
 
-    async def follow(self, hub: str, channel: str, user_id: str, by: Identity) -> PushFollowing:
-        """`by` is the user, or a service, which thereby permits the user to read the channel.
+    async def follow(
+        self, hub: str, channel: str, user_id: str, by: Identity, audit: Audit = UNSET
+    ) -> PushFollowing:
+        """`by` is the user, or a service, which thereby grants the user access to the channel.
         Raises `NotPermitted`, `InvalidName`, `WrongChannelKind`, `QuotaExceeded`."""
         check_name(channel, "channel")
         if kind_of(channel) is ChannelKind.NOTIFICATION:
@@ -70,20 +89,20 @@ class Followings:
         self._access.check(hub, acting, channel)
         now = int(self._clock.now() * 1000)
         following = PushFollowing(hub, channel, user_id, acting, now)
-        if not await self._store.save_following(following, MAX_FOLLOWINGS_PER_USER):
+        if not await self._store.audited(audit).save_following(following, MAX_FOLLOWINGS_PER_USER):
             raise QuotaExceeded(f"a user may follow {MAX_FOLLOWINGS_PER_USER} channels")
         return following
 
-    async def unfollow(self, hub: str, channel: str, user_id: str) -> bool:
-        """Whether the user followed it."""
-        return await self._store.delete_following(hub, channel, user_id)
+    async def unfollow(self, hub: str, channel: str, user_id: str, audit: Audit = UNSET) -> bool:
+        """Returns whether the user followed the channel."""
+        return await self._store.audited(audit).delete_following(hub, channel, user_id)
 
     async def of_user(self, hub: str, user_id: str) -> list[PushFollowing]:
-        """Those that still hold."""
+        """The user's followings that still have access."""
         return await self._held(await self._store.read_followings_of(hub, [user_id]))
 
     async def pages(self, hub: str, channel: str) -> AsyncIterator[list[str]]:
-        """The users who follow the channel and may read it now, in their order."""
+        """The followers of a channel who may read it now, ordered by user."""
         after = ""
         while True:
             page = await self._store.read_followings(hub, channel, after, _PAGE)
@@ -94,7 +113,7 @@ class Followings:
                 return
 
     async def _held(self, followings: Sequence[PushFollowing]) -> list[PushFollowing]:
-        """Ends those without access, and answers the others."""
+        """Ends followings without access, and returns the others."""
         held = []
         for each in followings:
             if self._may_follow(each, each.acting):
@@ -114,8 +133,8 @@ class Followings:
     # -- access that is taken away --------------------------------------------------------------
 
     def review(self, hub: str, concerns: Callable[[str, str], bool]) -> None:
-        """The hub's settings or revocations changed: followings without access end. `concerns`
-        says, by hub and channel, whether they are this node's to end."""
+        """Ends followings that lost access after a change of the hub's settings or revocations.
+        `concerns` says, by hub and channel, whether this node is responsible."""
         if hub in self._reviewing:
             self._reviewing[hub] = True
         else:
@@ -123,7 +142,7 @@ class Followings:
             self._tasks.start(self._review(hub, concerns))
 
     def review_channel(self, hub: str, channel: str) -> None:
-        """Who may read the channel changed: followings without access end."""
+        """Ends followings of the channel that lost access."""
         self._tasks.start(self._review_channel(hub, channel))
 
     async def _review_channel(self, hub: str, channel: str) -> None:
@@ -151,10 +170,11 @@ class Followings:
             await self._held([each for each in page if concerns(hub, each.channel)])
             after = (page[-1].channel, page[-1].user_id)
 
-    def authenticated(self, hub: str, identity: Identity) -> None:
-        """The user proved anew who they are: what they may not read any more, they do not follow
-        any more. Never waits."""
-        if identity.user_id is None or identity.trusted:
+    async def authenticated(self, session: ArrivingSession) -> None:
+        """The user authenticated again: ends followings that the new identity may not read. Never
+        waits."""
+        identity, hub = session.identity, session.hub.name
+        if not session.hub.pushes or identity.user_id is None or identity.trusted:
             return
         users = self._arrived.get(hub)
         if users is None:
@@ -189,5 +209,5 @@ def _acting(channel: str, user_id: str, by: Identity) -> Identity:
 
 
 def _lasting(identity: Identity) -> Identity:
-    """Without what ends with the token."""
+    """The identity without permissions that end with the token."""
     return msgspec.structs.replace(identity, expires_at=None, extra={}, rpcs=())

@@ -1,4 +1,4 @@
-"""What waits to be pushed, by hub, and within it by service: state only, driven by `driver`."""
+"""Queues of pushes by hub and service: state only, processed by `driver`."""
 
 from __future__ import annotations
 
@@ -8,62 +8,60 @@ from dataclasses import dataclass, field
 
 from hubbub.domain.push.content import PushNote
 from hubbub.domain.push.tokens import PushToken
-from hubbub.engine.outgoing import Destination
-from hubbub.engine.push.audience import Pushed
+from hubbub.engine.outward.gate import Destination
+from hubbub.engine.push.audience import PendingPush
 from hubbub.engine.push.sending import Attempt, Content
 
 MOST_WAITING_BYTES = 16 * 1024 * 1024
-"""Of a hub's messages that wait; a message is a few hundred bytes with its text."""
+"""Maximum size of a hub's pending pushes; a push takes a few hundred bytes and its text."""
 MOST_ERASED = 1000
-"""Users that a hub remembers as erased while something waits."""
+"""Maximum number of erased users that a hub remembers while pushes are pending."""
 _AT_ONCE = 100
-"""Messages of one channel that share a question for its users."""
+"""Messages of one channel for which the audience is determined once."""
 
 
 @dataclass(slots=True, eq=False)
-class Delivery:
+class PushDelivery:
     """One message to one device."""
 
     token: PushToken
     content: Content
     checked: int = 0
-    """How often the hub's settings or revocations had changed when it was found that the device may
-    be told."""
+    """The number of changes of settings or revocations at the time of the last access check."""
     attempts: int = 0
-    renewed: bool = False
     answer: asyncio.Future[Attempt] | None = None
-    """Of a test: it is tried once, and somebody waits for what becomes of it."""
+    """Set for a test: the delivery is attempted once, and a caller waits for the result."""
 
 
 @dataclass(slots=True, eq=False)
-class Lane:
-    """The deliveries of a hub to one service, in order. One that is tried again comes last."""
+class ServiceQueue:
+    """The deliveries of a hub to one service, in order; a retry goes to the end."""
 
     destination: Destination
-    queue: deque[Delivery] = field(default_factory=deque)
+    queue: deque[PushDelivery] = field(default_factory=deque)
     running: int = 0
     held: int = 0
-    """Those in the queue, under way, or waiting to be tried again."""
+    """Deliveries that are queued, in progress, or waiting for a retry."""
 
 
 @dataclass(slots=True, eq=False)
 class HubQueue:
-    waiting: deque[Pushed] = field(default_factory=deque)
+    waiting: deque[PendingPush] = field(default_factory=deque)
     waiting_bytes: int = 0
-    lanes: dict[str, Lane] = field(default_factory=dict)
+    lanes: dict[str, ServiceQueue] = field(default_factory=dict)
     held: int = 0
-    """Deliveries of all lanes."""
+    """Deliveries in all service queues."""
     room: asyncio.Event = field(default_factory=asyncio.Event)
     spreading: bool = False
     erased: dict[str, int] = field(default_factory=dict)
-    """Users that were erased while something waited, and when, in milliseconds since 1970: the
-    latest `MOST_ERASED` of them, the oldest first."""
+    """Users erased while pushes were pending, with the time in milliseconds since 1970: the latest
+    `MOST_ERASED`, oldest first."""
     void_until: int = -1
-    """When the last user that is no longer among them was erased. What was made before that and
-    still waits is not sent, whoever it is for."""
+    """When the last user that no longer fits in `erased` was erased. Older pending pushes are
+    dropped, whoever they are for."""
 
-    def offer(self, pushed: Pushed, most: int) -> bool:
-        """Whether there was room for it."""
+    def offer(self, pushed: PendingPush, most: int) -> bool:
+        """Adds a push if there is room, and returns whether there was."""
         size = pushed.note.size
         if len(self.waiting) >= most or self.waiting_bytes + size > MOST_WAITING_BYTES:
             return False
@@ -71,8 +69,8 @@ class HubQueue:
         self.waiting_bytes += size
         return True
 
-    def take(self) -> list[Pushed]:
-        """The next, and those behind it that go to the same users."""
+    def take(self) -> list[PendingPush]:
+        """Removes and returns the next push and those after it with the same audience."""
         taken = [self.waiting.popleft()]
         first = taken[0]
         while (
@@ -87,7 +85,7 @@ class HubQueue:
         return taken
 
     def drop_waiting(self) -> None:
-        """What no device was found for yet."""
+        """Drops the pushes for which no devices were read yet."""
         self.waiting.clear()
         self.waiting_bytes = 0
 
@@ -99,14 +97,14 @@ class HubQueue:
             self.void_until = max(self.void_until, oldest)  # the clock may have been set back
 
     def is_erased(self, token: PushToken, note: PushNote) -> bool:
-        """Whether the device's user, or the publisher, was erased after the note was made."""
+        """Whether the device's user, or the publisher, was erased after the push was created."""
         users = (token.user_id, note.publisher)
         return any(
             note.published_at <= self.erased.get(user or "", self.void_until) for user in users
         )
 
-    def release(self, lane: Lane) -> None:
-        """A delivery is done with."""
+    def release(self, lane: ServiceQueue) -> None:
+        """A delivery ended."""
         lane.held -= 1
         self.held -= 1
         self.room.set()

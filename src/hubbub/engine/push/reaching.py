@@ -1,17 +1,17 @@
-"""Pushes to the devices of one user, each with its outcome: for the adapter to devices."""
+"""Pushes to the devices of one user, with an outcome for each; used by the device adapter."""
 
 from __future__ import annotations
 
 from hubbub.domain.push.options import PushOptions
-from hubbub.engine.push.devices import Devices
-from hubbub.engine.push.driver import PushDriver
+from hubbub.engine.push.devices import PushDevices
+from hubbub.engine.push.pusher import Pusher
 from hubbub.ports.adapters import Pushed
 
 
 class DevicesOfHub:
     """Implements `ports.adapters.Devices`."""
 
-    def __init__(self, hub: str, devices: Devices, driver: PushDriver) -> None:
+    def __init__(self, hub: str, devices: PushDevices, driver: Pusher) -> None:
         self._hub = hub
         self._devices = devices
         self._driver = driver

@@ -1,14 +1,14 @@
-"""Secrets at rest: sealed with a key that is not in the database."""
+"""Encryption of secrets at rest, with a key that is not in the database."""
 
 from __future__ import annotations
 
 import hmac
-import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hubbub.domain.errors import Unavailable
 from hubbub.engine.access.tokens import SigningKey
+from hubbub.ports import randomness
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -18,21 +18,23 @@ _NONCE_BYTES = 12
 
 
 class Vault:
-    """AES-256-GCM under keys derived from signing keys: the first seals, all open."""
+    """AES-256-GCM with keys derived from the signing keys: the first key encrypts, all keys
+    decrypt."""
 
     def __init__(self, keys: Callable[[], Sequence[SigningKey]]) -> None:
         self._keys = keys
 
     def seal(self, data: bytes, place: str) -> bytes:
-        """`place` says where it lies: what is sealed for one place cannot be opened in another."""
+        """`place` is authenticated: a secret encrypted for one place cannot be decrypted for
+        another."""
         key = self._keys()[0]
         name = key.id.encode()
-        nonce = secrets.token_bytes(_NONCE_BYTES)
+        nonce = randomness.token_bytes(_NONCE_BYTES)
         head = bytes([_VERSION, len(name)]) + name
         return head + nonce + _cipher(key).encrypt(nonce, data, head + place.encode())
 
     def open(self, sealed: bytes, place: str) -> bytes:
-        """Raises `Unavailable` where the key is gone, or the bytes were changed."""
+        """Raises `Unavailable` if the key is missing or the ciphertext was changed."""
         from cryptography.exceptions import InvalidTag
 
         name = sealed[2 : 2 + sealed[1]]
@@ -47,7 +49,7 @@ class Vault:
             raise Unavailable("a sealed secret is damaged; give it again") from None
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether it is sealed with the key that seals now."""
+        """Whether the secret is encrypted with the current key."""
         return sealed[2 : 2 + sealed[1]] == self._keys()[0].id.encode()
 
 

@@ -1,9 +1,8 @@
-"""One attempt: a push to one device, from its content to the service's answer."""
+"""One attempt: sends a push to one device, from its content to the service's response."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
@@ -24,11 +23,12 @@ from hubbub.domain.push.requests import (
 )
 from hubbub.domain.push.tokens import Platform, PushToken
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.outgoing import Destination, OutgoingGate
+from hubbub.engine.outward.gate import Destination, OutgoingGate
 from hubbub.engine.outward.retrying import retry_after_seconds
 from hubbub.engine.push.authorizing import Authorizations, NotAuthorized
 from hubbub.engine.push.credentials import HubCredentials, PushCredentials
 from hubbub.engine.push.limits import PushSettings
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, HttpSender, SendFailed
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 _ANSWER_BYTES = 16 * 1024
 _BUSY_SECONDS = 0.0003
-"""A turn of the loop that takes longer has other work than the pushes."""
+"""A turn of the event loop that takes longer than this has work besides pushes."""
 _LONGEST_PAUSE_SECONDS = 0.01
 _OWN_FAULTS = ("refused_address", "too_large")
-"""Failures that say nothing about whether the service is there."""
+"""Failures that do not show whether the service is available."""
 
 
 class Content:
-    """A note, drawn once for each platform."""
+    """The content of a push, rendered once per platform."""
 
     __slots__ = ("_drawn", "note")
 
@@ -60,7 +60,7 @@ class Content:
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """What became of one request."""
+    """The result of one request."""
 
     outcome: Outcome
     reason: str = ""
@@ -71,11 +71,11 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 class NoCredentials(Exception):
-    """The hub has none for the platform; what is missing."""
+    """The hub has no credentials for the platform; names the missing one."""
 
 
 class PushSender:
-    """For all hubs of one node."""
+    """Sends the pushes of all hubs of one node."""
 
     def __init__(
         self,
@@ -96,10 +96,10 @@ class PushSender:
         self._settings = settings
         self._clock = clock
         self._turn = asyncio.Lock()
-        """One push at a time is encrypted, and others on the loop have a turn in between."""
+        """Pushes are encrypted one at a time, with other tasks of the loop in between."""
 
     def destination(self, token: PushToken) -> Destination:
-        """Where the pushes for the token go; each hub has its own breaker there. Raises
+        """Where the token's pushes are sent, with a circuit breaker per hub. Raises
         `BadRequest`."""
         parts = check_callback(self._address(token))
         name = f"{parts.host}:{parts.port}"
@@ -116,7 +116,7 @@ class PushSender:
     async def attempt(
         self, token: PushToken, destination: Destination, content: Content
     ) -> Attempt:
-        """Raises `NoCredentials`, `HubNotFound`, `StoreUnavailable`."""
+        """Sends one push. Raises `NoCredentials`, `HubNotFound`, `StoreUnavailable`."""
         if self._gate.is_left_alone(destination):
             return Attempt("retry", "breaker")
         try:
@@ -175,7 +175,7 @@ class PushSender:
         return await self._gate.transmit(asked, reach)
 
     async def _yield(self) -> None:
-        """Let others have their turn; where they need it, a longer one."""
+        """Yields to other tasks, for longer if the loop is busy."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         await asyncio.sleep(0)
@@ -188,7 +188,7 @@ class PushSender:
     async def _prepared(self, token: PushToken, content: Content) -> PushRequest:
         credentials = await self._credentials.of(token.hub)
         now = int(self._clock.now() * 1000)
-        left = max(0, (content.note.expires_at - now) // 1000)
+        left = content.note.seconds_left(now)
         return await _PREPARING[token.platform](self, token, content, credentials, left)
 
     async def _web_push(
@@ -198,7 +198,7 @@ class PushSender:
         if key is None or token.p256dh is None or token.auth is None:
             raise NoCredentials("the VAPID key that the subscription was made with is gone")
         async with self._turn:
-            sender, salt = _fresh_key(), os.urandom(SALT_BYTES)
+            sender, salt = _fresh_key(), randomness.token_bytes(SALT_BYTES)
             encrypted = encrypt_for(content.of("webpush"), token.p256dh, token.auth, sender, salt)
             origin, contact = origin_of(token.token), self._contact(token.hub)
             signature = self._authorizations.vapid(token.hub, key, origin, contact)

@@ -1,1 +1,1 @@
-"""Calls of services behind a hub, and events for streams."""
+"""Calls of services behind a hub, and events for their streams."""

@@ -1,8 +1,7 @@
-"""Calls of services and events for streams: who may, how many at once, how long, how much."""
+"""Calls of services and events for streams: permissions, concurrency, timeouts and size limits."""
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from hubbub.domain.errors import (
     Limited,
     NotPermitted,
+    QuotaExceeded,
     StreamUnavailable,
     Timeout,
     TooLarge,
@@ -18,8 +18,8 @@ from hubbub.domain.errors import (
 from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import Call, Enqueue
 from hubbub.domain.services import (
-    ServiceAnswer,
     ServiceCall,
+    ServiceReply,
     StreamEvent,
     check_method,
     check_stream,
@@ -29,12 +29,16 @@ from hubbub.domain.services import (
 )
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.services import ServiceCaller, StreamSink
 
+EVENT_BYTES = 200
+"""Size of a stream event besides its payload."""
+
 
 class Services:
-    """The same for sockets and for plain HTTP."""
+    """Serves sessions and plain HTTP alike."""
 
     def __init__(
         self, caller: ServiceCaller, streams: StreamSink, clock: Clock, limits: EngineLimits
@@ -47,9 +51,9 @@ class Services:
 
     async def call(
         self, hub: Hub, identity: Identity, request: Call, session_id: str | None = None
-    ) -> ServiceAnswer:
-        """The service's answer. Raises `InvalidName`, `NotPermitted`, `TooLarge`, `Limited` and
-        the errors of `ServiceCaller.call`."""
+    ) -> ServiceReply:
+        """Returns the service's response. Raises `InvalidName`, `NotPermitted`, `TooLarge`,
+        `Limited` and the errors of `ServiceCaller.call`."""
         method = check_method(request.method)
         if not may_call(identity, method):
             raise NotPermitted(f"no permission to call {method!r}")
@@ -73,8 +77,8 @@ class Services:
         user_id: str | None,
         session_id: str | None,
         timeout_seconds: float = 0.0,
-    ) -> ServiceAnswer:
-        """A call of the hub itself, on behalf of a user. Raises `Limited` and the errors of
+    ) -> ServiceReply:
+        """A call by the hub itself on behalf of a user. Raises `Limited` and the errors of
         `ServiceCaller.call`."""
         route = route_for(hub.configuration.rpc_routes, method)
         if route is not None:
@@ -98,14 +102,14 @@ class Services:
         technology: str,
         session_id: str | None = None,
     ) -> str:
-        """Returns the id under which the stream has the event. Raises `InvalidName`,
-        `NotPermitted`, `TooLarge`, `Limited` and `StreamUnavailable`."""
+        """Returns the id of the event in the stream. Raises `InvalidName`, `NotPermitted`,
+        `TooLarge`, `Limited`, `QuotaExceeded` and `StreamUnavailable`."""
         stream = check_stream(request.stream)
         if not may_submit(identity, stream):
             raise NotPermitted(f"no permission to submit to the stream {stream!r}")
         self._check_size(request.payload)
         event = StreamEvent(
-            id=secrets.token_urlsafe(15),
+            id=randomness.token_urlsafe(15),
             hub=hub.name,
             stream=stream,
             event=request.event,
@@ -116,6 +120,13 @@ class Services:
             session_id=session_id,
             technology=technology,
         )
+        size, now = len(request.payload) + EVENT_BYTES, self._clock.monotonic()
+        if not hub.streams.take(size, now):
+            raise QuotaExceeded(
+                f"hub {hub.name!r} hands in more than its quota of bytes per second to streams; "
+                "slow down and try again",
+                hub.streams.seconds_until(size),
+            )
         with self._counted(hub):
             hub.counters.stream_events += 1
             try:
@@ -132,7 +143,7 @@ class Services:
 
     @contextmanager
     def _counted(self, hub: Hub) -> Iterator[None]:
-        """Services are slower than the hub: no more may pile up for one of them than this."""
+        """Bounds the calls in progress of a session and a hub: services are slower than the hub."""
         if self._under_way[hub.name] >= self._limits.hub_calls:
             raise Limited(
                 f"hub {hub.name!r} has {self._limits.hub_calls} calls under way; try again later"

@@ -1,9 +1,9 @@
-"""Hooks: a service of the hub is asked before a client subscribes or publishes.
+"""Hooks: a service of the hub decides whether a client may subscribe or publish.
 
-The hook is a method (`subscribeHook`, `publishHook` of the rules) and goes the way of every call:
-by a route of the hub over HTTP, or over NATS, within the hub's bounds. It gets a JSON object that
-says who wants what, and answers `{"allow": true}`. Without an answer the request is refused.
-"""
+A hook is a method (`subscribeHook`, `publishHook` in the rules), called like any method: through a
+route of the hub over HTTP or NATS, within the hub's limits. It receives a JSON object that
+describes the request, and permits it with `{"allow": true}`. Without a response the request is
+refused."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from hubbub.domain.asking import Sent, envelope_of
 from hubbub.domain.errors import (
     HookFailed,
     HubbubError,
@@ -36,42 +37,42 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED = 10_000
-"""Cached decisions of one hub."""
+"""Maximum number of cached decisions per hub."""
 MAX_WAITING = 1000
-"""Messages of one hub that wait for their hook."""
+"""Maximum number of messages per hub that wait for their hook."""
 MAX_CACHE_SECONDS = 3600.0
 _REASON_CHARS = 200
 
 Who = tuple[str | None, str | None]
 """The ids of a user and a session."""
 NOBODY: Who = (None, None)
-"""Neither user nor session: many callers over HTTP, who share no decision."""
+"""Neither user nor session: many callers over HTTP, for whom decisions are not cached."""
 
 Action = Literal["subscribe", "publish"]
 _Decisions = dict[tuple[str, ...], tuple[float, str | None]]
-"""When a decision expires, and the reason of a refusal; None: it is allowed."""
-HandOn = Callable[[Message, PublishReply], None]
-Refuse = Callable[[Message, HubbubError, PublishReply], None]
+"""When a decision expires, and the reason of a refusal; None if it permits."""
+HandOn = Callable[[Sent, PublishReply], None]
+Refuse = Callable[[Sent, HubbubError, PublishReply], None]
 
 
 class _Verdict(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer of a hook."""
+    """The response of a hook."""
 
     allow: bool
     reason: Annotated[str, Meta(max_length=4096)] = ""
     cache_seconds: Annotated[float, Meta(ge=0)] = 0.0
-    """How long the decision holds for the same user and channel."""
+    """How long the decision is valid for the same user and channel."""
 
 
 class Consent:
-    """Asks hooks, and caches their decisions for as long as their answers allow. Services and
-    administrators pass without a hook."""
+    """Calls hooks, and caches their decisions as long as their responses allow. Services and
+    administrators are exempt."""
 
     def __init__(self, services: Services, clock: Clock) -> None:
         self._services = services
         self._clock = clock
         self._known: dict[str, _Decisions] = {}
-        """By hub."""
+        """Cached decisions by hub."""
 
     async def subscribe(
         self, hub: Hub, identity: Identity, channel: str, session_id: str | None
@@ -83,7 +84,7 @@ class Consent:
             await self._decide(hub, method, who, {"action": "subscribe", "channel": channel})
 
     def hook_of(self, hub: Hub, identity: Identity, channel: str) -> str | None:
-        """The method to ask before this caller publishes to the channel; None: there is none."""
+        """The method to call before this caller publishes to the channel; None if there is none."""
         return hub.rules_for(channel).publish_hook if identity.level is Level.CLIENT else None
 
     def remembers(self, hub: Hub, method: str, message: Message) -> bool:
@@ -138,9 +139,8 @@ class Consent:
         except HubbubError as error:
             raise HookFailed(f"the hook {method!r} could not be asked: {error.message}") from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise HookFailed(
-                f'the hook {method!r} answered something else than {{"allow": …}}: {error}'
-            ) from None
+            told = f'the hook {method!r} answered something else than {{"allow": …}}'
+            raise HookFailed(told, f"{told}: {error}") from None
 
     def _remembered(self, hub: str, key: tuple[str, ...]) -> tuple[float, str | None] | None:
         known = self._known.get(hub, {}).get(key)
@@ -156,25 +156,25 @@ class Consent:
         known[key] = (until, reason)
 
     def forget(self, hub: str) -> None:
-        """The settings of the hub changed: its hooks are asked again."""
+        """Drops the cached decisions of a hub whose settings changed."""
         self._known.pop(hub, None)
 
 
-class _Waiting(msgspec.Struct, eq=False):
+class _WaitingForConsent(msgspec.Struct, eq=False):
     asking: asyncio.Task[None]
-    message: Message
+    sent: Sent
     reply: PublishReply
     hand_on: HandOn
     refuse: Refuse
 
 
 class ConsentQueue:
-    """Messages that wait for a hook. Hooks are asked side by side; the messages of a channel go on
-    in their order."""
+    """Messages that wait for a hook. Hooks run concurrently; the messages of a channel keep their
+    order."""
 
     def __init__(self, consent: Consent) -> None:
         self.consent = consent
-        self._queues: dict[tuple[str, str], deque[_Waiting]] = {}
+        self._queues: dict[tuple[str, str], deque[_WaitingForConsent]] = {}
         self._counts: dict[str, int] = {}
         self._tasks = TaskSet()
 
@@ -182,41 +182,42 @@ class ConsentQueue:
         self,
         hub: Hub,
         method: str,
-        message: Message,
+        sent: Sent,
         reply: PublishReply,
         hand_on: HandOn,
         refuse: Refuse,
     ) -> None:
-        """Exactly one of `hand_on` and `refuse` is called, now or later."""
+        """Calls exactly one of `hand_on` and `refuse`, now or later."""
+        message = envelope_of(sent)
         key = hub.name, message.channel
         queue = self._queues.get(key)
         if queue is None and self.consent.remembers(hub, method, message):
-            hand_on(message, reply)
+            hand_on(sent, reply)
             return
         if self._counts.get(hub.name, 0) >= MAX_WAITING:
             error = Overloaded(f"{MAX_WAITING} messages of hub {hub.name!r} wait for hooks already")
-            refuse(message, error, reply)
+            refuse(sent, error, reply)
             return
         self._counts[hub.name] = self._counts.get(hub.name, 0) + 1
         asking = asyncio.get_running_loop().create_task(self.consent.publish(hub, method, message))
-        waiting = _Waiting(asking, message, reply, hand_on, refuse)
+        waiting = _WaitingForConsent(asking, sent, reply, hand_on, refuse)
         if queue is not None:
             queue.append(waiting)
         else:
             self._queues[key] = queue = deque((waiting,))
             self._tasks.start(self._work(key, queue))
 
-    async def _work(self, key: tuple[str, str], queue: deque[_Waiting]) -> None:
+    async def _work(self, key: tuple[str, str], queue: deque[_WaitingForConsent]) -> None:
         while queue:
             first = queue[0]
             try:
                 await first.asking
-                first.hand_on(first.message, first.reply)
+                first.hand_on(first.sent, first.reply)
             except HubbubError as error:
-                first.refuse(first.message, error, first.reply)
+                first.refuse(first.sent, error, first.reply)
             except Exception:
                 logger.exception("asking a hook failed in an unforeseen way")
-                first.refuse(first.message, Internal("asking the hook failed"), first.reply)
+                first.refuse(first.sent, Internal("asking the hook failed"), first.reply)
             finally:
                 queue.popleft()
                 self._left(key[0])
@@ -232,6 +233,7 @@ class ConsentQueue:
 
 
 def _key(method: str, action: Action, channel: str, who: Who) -> tuple[str, ...]:
-    """A decision holds for all sessions of a user, and for one session of an anonymous client."""
+    """A decision is shared by all sessions of a user; an anonymous client's is valid for its
+    session."""
     user, session = who
     return method, action, channel, f"u:{user}" if user is not None else f"s:{session}"

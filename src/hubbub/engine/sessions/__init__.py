@@ -1,1 +1,1 @@
-"""A connection's requests: subscribe, publish, queries, restore, and what runs beside them."""
+"""Requests of a connection: subscribe, publish, queries, restore, and concurrent requests."""

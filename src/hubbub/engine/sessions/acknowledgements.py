@@ -8,7 +8,7 @@ from hubbub.engine.hub import SessionState
 from hubbub.ports.bus import PublishOutcome
 
 
-class Acknowledgement:
+class AckCollector:
     """Collects the results of a batch of publishes and sends them as one Ack, in order."""
 
     __slots__ = ("_results", "_session", "pending")
@@ -17,7 +17,7 @@ class Acknowledgement:
         self._session = session
         self._results: list[PendingResult] = []
         self.pending = 1
-        """Results that are not known yet, and one more until all items of the batch were tried."""
+        """The number of unknown results, plus one until all items of the batch were tried."""
 
     def expect(self, req_id: int) -> PendingResult:
         result = PendingResult(self, req_id)
@@ -26,7 +26,7 @@ class Acknowledgement:
         return result
 
     def concluded(self) -> None:
-        """One of those pending is not any more."""
+        """One pending result is known."""
         self.pending -= 1
         if not self.pending:
             results, self._results = self._results, []  # ends the cycle of references
@@ -36,13 +36,13 @@ class Acknowledgement:
 
 
 class PendingResult:
-    """The result of one publish that somebody waits for."""
+    """The result of a single publish that a caller awaits."""
 
     __slots__ = ("_acknowledgement", "_outcome", "_req_id", "message_id")
 
     _outcome: PublishOutcome
 
-    def __init__(self, acknowledgement: Acknowledgement, req_id: int) -> None:
+    def __init__(self, acknowledgement: AckCollector, req_id: int) -> None:
         self._acknowledgement = acknowledgement
         self._req_id = req_id
         self.message_id: str | None = None

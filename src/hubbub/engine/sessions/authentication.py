@@ -1,6 +1,9 @@
-"""Authentication: from a token or from credentials to an identity, at connect or later."""
+"""Authentication: verifies a token or credentials and sets a session's identity, at connect or
+later."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -8,14 +11,13 @@ from hubbub.domain.errors import BadRequest, HubbubError, NotAuthenticated
 from hubbub.domain.names import user_channel
 from hubbub.domain.notices import Authenticated, RestoreKey
 from hubbub.domain.permissions import Identity
-from hubbub.domain.requests import Authenticate, ChannelRequest
-from hubbub.engine.access.credentials import Credentials
+from hubbub.domain.requests import Authenticate, SubscribeItem
+from hubbub.engine.access.credentials import CredentialCheck
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import IssuedToken, Tokens
-from hubbub.engine.commands.user_subscriptions import UserSubscriptions
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.push.followings import Followings
+from hubbub.engine.rooms import Room, implementing
 from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.engine.sessions.subscriptions import Subscriptions
@@ -26,16 +28,16 @@ class Authentication:
     def __init__(
         self,
         tokens: Tokens,
-        credentials: Credentials,
+        credentials: CredentialCheck,
         throttle: Throttle,
         authenticator: Authenticator,
         limits: EngineLimits,
         subscriptions: Subscriptions,
         restore_keys: RestoreKeys,
         heartbeats: Heartbeats,
-        followings: Followings,
-        user_subscriptions: UserSubscriptions,
+        rooms: Iterable[Room],
     ) -> None:
+        """`rooms` are told of each session that has authenticated."""
         self._tokens = tokens
         self._credentials = credentials
         self._throttle = throttle
@@ -44,11 +46,10 @@ class Authentication:
         self._subscriptions = subscriptions
         self._restore_keys = restore_keys
         self._heartbeats = heartbeats
-        self._followings = followings
-        self._user_subscriptions = user_subscriptions
+        self._authenticated = implementing(rooms, Room.authenticated)
 
     async def authenticate(self, session: SessionState, request: Authenticate) -> None:
-        """Answer with the new identity or with the error. Where nobody may be anonymous, a
+        """Responds with the new identity or the error. If the hub permits no anonymous sessions, a
         failure ends the session."""
         try:
             identity, token = await self._identify(session, request)
@@ -76,20 +77,19 @@ class Authentication:
         await self.welcome(session)
 
     async def welcome(self, session: SessionState) -> None:
-        """What follows from a new identity: access it lacks ends, its own channel begins, and it
-        gets a key to come back with."""
+        """Applies a new identity: ends subscriptions that it does not permit, subscribes the
+        session to its user channel, and issues a restore key."""
         self._heartbeats.authenticated(session)
         self._subscriptions.recheck(session)
         self._subscriptions.attendance.announce_identity(session)
-        if session.hub.pushes:
-            self._followings.authenticated(session.hub.name, session.identity)
         if session.hub.configuration.settings.session_restore:
             session.send(RestoreKey(self._restore_keys.issue(session)))
         if session.hub.user_channels and session.identity.user_id is not None:
             own = user_channel(session.identity.user_id)
             if own not in (session.feeds or ()):
-                await self._subscriptions.subscribe_by_name(session, (ChannelRequest(own),))
-        await self._user_subscriptions.welcome(session)
+                await self._subscriptions.subscribe_by_name(session, (SubscribeItem(own),))
+        for authenticated in self._authenticated:
+            await authenticated(session)
 
     async def _identify(self, session: SessionState, request: Authenticate) -> tuple[Identity, str]:
         if (request.token is None) == (request.credentials is None):
@@ -111,7 +111,7 @@ class Authentication:
     async def exchange(
         self, hub: Hub, session_id: str, address: str, credentials: bytes
     ) -> tuple[Identity, IssuedToken]:
-        """A token for whom the hub's auth provider takes the credentials to be from. Raises
+        """A token for the user whose credentials the hub's auth provider accepts. Raises
         `NotAuthenticated`, `AuthProviderFailed` and `RateLimited`."""
         with self._throttle.guess(hub.name, address):
             identity = await self._ask_provider(hub, session_id, credentials)

@@ -1,4 +1,5 @@
-"""What a session missed: read from its channel's history, and sent in parts that it can take."""
+"""Messages that a session missed: read from the channel's history, and sent in parts that fit into
+the client's buffer."""
 
 from __future__ import annotations
 
@@ -6,19 +7,17 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hubbub.domain.cursors import runs_of
-from hubbub.domain.documents.changes import CATCH_UP_BYTES, DocumentQuery, DocumentUpdate
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import Message
-from hubbub.domain.names import is_document
-from hubbub.domain.notices import Delivery, HistoryPage
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.notices import HistoryPage, MessageDelivery
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
-from hubbub.engine.delivery.screening import screened
+from hubbub.engine.delivery.screening import Screening
 from hubbub.engine.hub import SessionState
-from hubbub.engine.sessions.plans import Missed, Room
+from hubbub.engine.sessions.plans import Missed, PlanMemory
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
 
@@ -27,15 +26,15 @@ REPLAY_PART_BYTES = 32 * 1024
 
 
 @dataclass(slots=True, eq=False)
-class Replay:
-    """How far a session has caught up with a channel."""
+class CatchUp:
+    """The progress of a session's replay of a channel."""
 
     session: SessionState
     feed: Feed
     reached: int
-    """The serial up to which nothing is left to send."""
+    """The serial up to which the replay is complete."""
     sent: int = field(init=False)
-    """The last serial that the session was sent, or after which it began."""
+    """The last serial sent to the session, or the one after which it began."""
 
     def __post_init__(self) -> None:
         self.sent = self.reached
@@ -49,8 +48,8 @@ class Replayer:
         self._clock = clock
         self._fanout = fanout
 
-    async def missed(self, hub: str, wanted: ChannelRequest, room: Room) -> Missed | None:
-        """None where nothing was asked for."""
+    async def missed(self, hub: str, wanted: SubscribeItem, room: PlanMemory) -> Missed | None:
+        """The missed messages; None if none were requested."""
         if wanted.serial is None and wanted.timestamp is None:
             return None
         query = HistoryQuery(
@@ -62,51 +61,22 @@ class Replayer:
             epoch=wanted.epoch or None,
         )
         async with room.reading:
-            return Missed.from_page(await self._bus.history(query), room)
-
-    async def missed_updates(
-        self, hub: str, wanted: ChannelRequest, room: Room
-    ) -> tuple[DocumentUpdate, ...]:
-        """What changed in the channel's document since the version that the session has; nothing
-        where it did not say, where the document itself is shorter, or where there is no room: the
-        session reads the document then."""
-        if wanted.document_version is None or not is_document(wanted.channel):
-            return ()
-        async with room.reading:
-            updates = await self._updates(hub, wanted, wanted.document_version)
-            return updates if room.take(sum(len(update.ops) for update in updates)) else ()
-
-    async def _updates(
-        self, hub: str, wanted: ChannelRequest, since: int
-    ) -> tuple[DocumentUpdate, ...]:
-        found, more = list[DocumentUpdate](), True
-        while more:
-            query = DocumentQuery(
-                hub,
-                wanted.channel,
-                since=since,
-                epoch=wanted.document_epoch or None,
-                least_bytes=CATCH_UP_BYTES,
-            )
-            answer = await self._bus.document(query)
-            found += answer.updates
-            more = answer.more and bool(answer.updates)
-            since = found[-1].version if found else since
-        return tuple(found)
+            return Missed.from_page(await self._bus.ask(query), room)
 
     async def page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
-        """None where what follows is gone: the session must hear of a gap."""
+        """The next page; None if messages after the serial no longer exist, which the session must
+        be told."""
         query = HistoryQuery(
             feed.hub.name, feed.channel, REPLAY_PAGE, after=serial, epoch=feed.epoch
         )
-        page = await self._bus.history(query)
+        page = await self._bus.ask(query)
         return page if page.recovered and page.messages else None
 
-    async def send(self, replay: Replay, page: HistoryPage) -> None:
-        """Send of the page what the feed has passed already and the session's filters let through,
-        as far as the client's buffer has room beside live messages. History can be ahead of the
-        feed, which brings the rest by itself. Raises `NotPermitted` where the session has lost
-        access. Nothing waits after the filters were evaluated."""
+    async def send(self, replay: CatchUp, page: HistoryPage) -> None:
+        """Sends the messages of the page that the feed has passed and the session's filters accept,
+        as far as the client's buffer has room beside live messages. History may be ahead of the
+        feed, which delivers the rest. Raises `NotPermitted` if the session has lost access. Nothing
+        is awaited after the filters were evaluated."""
         feed, connection = replay.feed, replay.session.connection
         refused = await self._refused(replay, page)
         if page.epoch != feed.epoch:
@@ -134,25 +104,26 @@ class Replayer:
         elif len(missed) < len(page.messages):
             replay.reached = position
 
-    async def _refused(self, replay: Replay, page: HistoryPage) -> Container[int]:
-        """The serials of what does not pass the session's filters."""
+    async def _refused(self, replay: CatchUp, page: HistoryPage) -> Container[int]:
+        """The serials of messages that the session's filters reject."""
         screen = replay.session.screen(replay.feed.channel)
         if screen is None:
             return ()
-        passed = await screened(screen, page.messages, int(self._clock.now() * 1000))
+        now, slices = int(self._clock.now() * 1000), replay.session.hub.slices
+        passed = await Screening(screen, now, slices).passing(page.messages)
         return {message.serial for message in page.messages} - {each.serial for each in passed}
 
     def send_retained(self, session: SessionState, feed: Feed, retained: Message) -> None:
-        """Unless its time to live is over by now, or the session's filters leave it out."""
+        """Sends the retained message unless it expired or the session's filters reject it."""
         kept, _ = self._split([retained])
         screen = session.screen(feed.channel)
         view = MessageView(retained, int(self._clock.now() * 1000))
         if kept and (screen is None or screen.passes(view)):
-            session.send(Delivery(retained, retained=True))
+            session.send(MessageDelivery(retained, retained=True))
             self._journal_replay(session, feed, kept, [])
 
     def _split(self, messages: list[Message]) -> tuple[list[Message], list[Message]]:
-        """Those that may be delivered now, and those whose time to live is over."""
+        """The messages that may be delivered now, and the expired ones."""
         now = int(self._clock.now() * 1000)
         expired = [message for message in messages if has_expired(message, now)]
         if not expired:
@@ -174,7 +145,7 @@ class Replayer:
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:
-    """Pieces of about the same size, of at least one message each."""
+    """Parts of about equal size, with at least one message each."""
     part: list[Message] = []
     size = 0
     for message in messages:

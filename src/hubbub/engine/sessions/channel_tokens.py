@@ -1,4 +1,5 @@
-"""Tokens for single channels: a session shows one, besides its own token, when it subscribes."""
+"""Tokens for single channels, which a session presents with a subscription in addition to its own
+token."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ import msgspec
 from hubbub.domain.errors import BadRequest, InvalidToken, NotPermitted
 from hubbub.domain.patterns import is_pattern
 from hubbub.domain.permissions import Grant, Reader, granted
-from hubbub.domain.requests import ChannelRequest
-from hubbub.engine.access.credentials import Credentials
+from hubbub.domain.requests import SubscribeItem
+from hubbub.engine.access.credentials import CredentialCheck
 from hubbub.engine.hub import SessionState
 from hubbub.engine.sessions.expiries import Expiries
 
 
 class ChannelTokens:
-    """A token permits to follow one channel: it is for the session's user or for no user in
-    particular, and a grant of it opens the channel. The subscription ends with the token."""
+    """A channel token permits a subscription to one channel: it is issued to the session's user or
+    to no particular user, and has a grant for the channel. The subscription ends with the token."""
 
-    def __init__(self, credentials: Credentials, expiries: Expiries) -> None:
+    def __init__(self, credentials: CredentialCheck, expiries: Expiries) -> None:
         self._credentials = credentials
         self._expiries = expiries
 
-    async def take(self, session: SessionState, wanted: ChannelRequest) -> None:
-        """Raises `BadRequest`, `InvalidToken`, `NotPermitted`, `RateLimited` and
+    async def take(self, session: SessionState, wanted: SubscribeItem) -> None:
+        """Verifies a token. Raises `BadRequest`, `InvalidToken`, `NotPermitted`, `RateLimited` and
         `AuthProviderFailed`."""
         channel, token = wanted.channel, wanted.token
         if token is None:
@@ -55,7 +56,7 @@ class ChannelTokens:
 
 def drop_ended(session: SessionState, channels: Iterable[str]) -> bool:
     """Drops the tokens for these channels that expired or were revoked. Returns whether there were
-    some."""
+    any."""
     ended = False
     for channel in channels:
         reader = (session.channel_readers or {}).get(channel)

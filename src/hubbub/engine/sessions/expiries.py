@@ -1,4 +1,5 @@
-"""Which sessions show a token that ends soon, so that it ends on time without a timer for each."""
+"""Finds sessions with a token that expires soon, so that it ends on time without a timer per
+session."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from hubbub.ports.clock import Clock
 
 
 class Expiries:
-    """Every session is looked at once per heartbeat: `watch` remembers those that have a token,
-    their own or one for a channel, which ends before the next look."""
+    """Every session is examined once per heartbeat: `watch` remembers those with a token (their own
+    or one for a channel) that expires before the next examination."""
 
     def __init__(self, clock: Clock, limits: EngineLimits) -> None:
         self._clock = clock
@@ -17,7 +18,7 @@ class Expiries:
         self._ends: dict[SessionState, int] = {}
 
     def watch(self, session: SessionState) -> None:
-        """Called when the session is looked at, and when it shows a token."""
+        """Called when the session is examined, and when it presents a token."""
         shown = [session.identity, *(r.identity for r in (session.channel_readers or {}).values())]
         ends = [each.expires_at for each in shown if each.expires_at is not None]
         soon = self._clock.now() + self._soon_seconds
@@ -30,7 +31,7 @@ class Expiries:
         self._ends.pop(session, None)
 
     def take_ended(self) -> list[SessionState]:
-        """Those whose token has ended since; they are forgotten."""
+        """Removes and returns the sessions with an expired token."""
         now = self._clock.now()
         ended = [session for session, end in self._ends.items() if end < now]
         for session in ended:

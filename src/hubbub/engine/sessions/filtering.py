@@ -1,4 +1,5 @@
-"""The filters of sessions: set, unset and listed, and taken over by the channels they follow."""
+"""Filters of sessions: sets, removes and lists them, and applies them to the channels they
+follow."""
 
 from __future__ import annotations
 
@@ -38,8 +39,8 @@ class SessionFilters:
             session.send(FilterList(session.filters.listed(request.channel), request.req_id))
 
     async def set(self, session: SessionState, new: Filter) -> None:
-        """It holds for all that is published after this. Raises `NotPermitted` for a channel or a
-        pattern that the session may not follow, and `TooManyFilters`."""
+        """The filter applies to all messages published from now on. Raises `NotPermitted` for a
+        channel or pattern that the session may not follow, and `TooManyFilters`."""
         channel = new.definition.channel
         if channel is not None and is_pattern(channel):
             check_readable(session.hub, session.identity, channel)
@@ -48,7 +49,8 @@ class SessionFilters:
         await self._replace(session, session.filters.adding(new))
 
     async def unset(self, session: SessionState, name: str, channel: str | None) -> int:
-        """How many there were; without a channel, all of the name go. Raises `NotFound`."""
+        """Returns the number of removed filters; without a channel, all filters of the name are
+        removed. Raises `NotFound`."""
         before = len(session.filters)
         await self._replace(session, session.filters.without(name, channel))
         return before - len(session.filters)

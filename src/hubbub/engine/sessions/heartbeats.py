@@ -1,4 +1,4 @@
-"""Heartbeats and deadlines of the sessions of a node, without a timer for each."""
+"""Heartbeats and deadlines of a node's sessions, without a timer per session."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hubbub.ports.clock import Clock
 
 
 class _Wheel:
-    """Every session is looked at once per interval, a share of them every second."""
+    """Returns every session once per interval, a share of them every second."""
 
     def __init__(self, interval_seconds: float) -> None:
         self.interval_seconds = interval_seconds
@@ -30,7 +30,7 @@ class _Wheel:
         self._hand = 0
 
     def add(self, session: SessionState) -> None:
-        """Its turn comes after one interval."""
+        """The session's first turn comes after one interval."""
         self._slots[self._hand - 1][session] = None
 
     def remove(self, session: SessionState) -> None:
@@ -38,14 +38,14 @@ class _Wheel:
             slot.pop(session, None)
 
     def turn(self) -> list[SessionState]:
-        """Called every second: the sessions whose turn it is."""
+        """Called every second: returns the sessions whose turn it is."""
         self._hand = (self._hand + 1) % len(self._slots)
         return list(self._slots[self._hand])
 
 
 class Heartbeats:
-    """Pings silent clients, and ends sessions that do not answer, do not authenticate in time or
-    whose identity has expired."""
+    """Pings silent clients, and ends sessions that do not respond, do not authenticate in time, or
+    whose identity expired."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Heartbeats:
             False: _Wheel(limits.ping_interval_seconds),
             True: _Wheel(limits.stream_heartbeat_seconds),
         }
-        """By whether the client can only listen."""
+        """Key: is the connection one-way (SSE)?"""
 
     def add(self, session: SessionState) -> None:
         self.expect_authentication(session)
@@ -78,19 +78,19 @@ class Heartbeats:
         self._wheels[session.connection.one_way].remove(session)
 
     def expect_authentication(self, session: SessionState) -> None:
-        """Give an anonymous session a deadline where its hub allows nobody to be anonymous."""
+        """Sets a deadline for an anonymous session if its hub permits no anonymous sessions."""
         settings = session.hub.configuration.settings
         if not settings.allow_anonymous and not session.identity.authenticated:
             deadline = self._clock.monotonic() + self._limits.authenticate_within_seconds
             self._unauthenticated.setdefault(session, deadline)
 
     def authenticated(self, session: SessionState) -> None:
-        """The session proved who it is: it has no deadline any more, but that of its token."""
+        """The session authenticated: removes its deadline; its token's expiry remains."""
         self._unauthenticated.pop(session, None)
         self._expiries.watch(session)
 
     def disconnect_unauthenticated(self, error: HubbubError) -> None:
-        """Also those of hubs that do not exist, which are in no list of sessions."""
+        """Also disconnects sessions of hubs that do not exist, which are in no list of sessions."""
         for session in list(self._unauthenticated):
             session.connection.disconnect(error)
 
@@ -112,7 +112,10 @@ class Heartbeats:
                 del self._unauthenticated[session]
                 seconds = self._limits.authenticate_within_seconds
                 session.connection.disconnect(
-                    AuthenticationTimeout(f"not authenticated within {seconds:g} seconds")
+                    AuthenticationTimeout(
+                        f"not authenticated within {seconds:g} seconds: hub "
+                        f"{session.hub.name!r} wants a token, or does not exist"
+                    )
                 )
 
     def _look_after(self, session: SessionState, now: float, interval_seconds: float) -> None:
@@ -136,7 +139,8 @@ class Heartbeats:
         self._expiries.watch(session)
 
     def _expire(self, session: SessionState, error: HubbubError) -> None:
-        """The identity no longer holds. Where anonymity is allowed, that is what is left."""
+        """The identity expired. The session becomes anonymous if the hub permits that, and ends
+        otherwise."""
         if session.hub.configuration.settings.allow_anonymous and not session.connection.one_way:
             session.hub.identify(session, ANONYMOUS)
             self._subscriptions.recheck(session)

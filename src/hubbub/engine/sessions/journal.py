@@ -1,4 +1,4 @@
-"""Sessions and subscriptions for the journal: who was here, when, and what they followed."""
+"""Journal events about sessions and their subscriptions."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
 LOST = "lost"
-"""Why a session ended whose connection went without a word."""
+"""End reason of a session whose connection was lost without a close."""
 RESTORED = "restored"
-"""Why a session ended that went on as another one, or began that had been there before."""
+"""End reason of a session that was continued by another one; also the start reason of the
+latter."""
 
 
 class Chronicle:
-    """Tells the journal; costs nothing where there is none."""
+    """Writes the events of sessions to the journal; does nothing without one."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -46,14 +47,14 @@ class Chronicle:
         self._subscription(UNSUBSCRIBED, session, channel)
 
     def cut_off(self, session: SessionState, unread_bytes: int) -> None:
-        """A slow consumer: what waited for it is dropped."""
+        """A slow consumer was disconnected and its backlog dropped."""
         if self._on:
             event = self._of(DROPPED, session, reason="slow_consumer")
             event.size = unread_bytes
             self._journal.record(event)
 
     def _subscription(self, kind: str, session: SessionState, channel: str) -> None:
-        """A pattern is journalled as the rules of what it names say."""
+        """A pattern is journalled according to the rules for the channels it names."""
         if not self._on:
             return
         place = literal_start(channel) if is_pattern(channel) else channel

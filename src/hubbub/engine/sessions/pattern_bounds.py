@@ -1,4 +1,4 @@
-"""How much of its hub's patterns a session, and a client with all of its sessions, may use up."""
+"""Limits on patterns: of a session, and of a client with all of its sessions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from hubbub.domain.errors import BadRequest, NotPermitted, TooManyMatches
 from hubbub.domain.limits import network_of, share_of
 from hubbub.domain.patterns import check_pattern
 from hubbub.domain.permissions import Identity, Level, Reader, may_read_pattern
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.hub import Hub, HubPatterns, SessionState
 from hubbub.engine.limits import EngineLimits
 
 
 def check_readable(hub: Hub, identity: Identity, pattern: str) -> None:
-    """That the pattern as a whole may be subscribed to. Raises `InvalidName`, `NotPermitted`."""
+    """Whether the pattern itself may be subscribed to. Raises `InvalidName`, `NotPermitted`."""
     check_pattern(pattern)
     if not may_read_pattern(Reader(identity), pattern, hub.configuration):
         raise NotPermitted(
@@ -25,7 +25,7 @@ class PatternBounds:
     def __init__(self, limits: EngineLimits) -> None:
         self._limits = limits
 
-    def check(self, session: SessionState, request: ChannelRequest) -> None:
+    def check(self, session: SessionState, request: SubscribeItem) -> None:
         """Raises `InvalidName`, `BadRequest`, `NotPermitted` or `TooManyMatches`."""
         pattern, hub = request.channel, session.hub
         session.check_identity()
@@ -57,15 +57,15 @@ class PatternBounds:
             )
 
     def _uses_up(self, session: SessionState, share: int) -> bool:
-        """Whether a client's sessions have as many different patterns as they may."""
+        """Whether a client's sessions have the maximum number of different patterns."""
         patterns = session.hub.patterns
         if patterns is None or session.identity.level is not Level.CLIENT:
             return False
         return len(patterns.held.get(holder_of(session), ())) >= share
 
     def check_match(self, session: SessionState, channel: str, planned: int = 0) -> None:
-        """That the session may follow one more channel by its patterns. Raises `NotPermitted` and
-        `TooManyMatches`."""
+        """Whether the session may follow one more channel by its patterns. Raises `NotPermitted`
+        and `TooManyMatches`."""
         hub = session.hub
         if hub.patterns is None or not hub.patterns.match(session.patterns or (), channel):
             raise NotPermitted(f"no pattern of this session matches {channel!r}")
@@ -99,7 +99,7 @@ class PatternBounds:
 
 
 def holder_of(session: SessionState) -> str:
-    """The user or network whose share the session's patterns count for. Services have no share."""
+    """Quota key: the user or network for which the session's patterns count. Services have none."""
     identity = session.identity
     if identity.level is not Level.CLIENT:
         return ""
@@ -109,6 +109,7 @@ def holder_of(session: SessionState) -> str:
 
 
 def has_hook(session: SessionState, channel: str) -> bool:
-    """Whether a hook decides about the subscription. No pattern matches such a channel."""
+    """Whether a hook decides about subscriptions to the channel. Patterns do not match such
+    channels."""
     client = session.identity.level is Level.CLIENT
     return client and session.hub.rules_for(channel).subscribe_hook is not None

@@ -1,5 +1,5 @@
-"""What a node tells the owners of channels about the patterns of its sessions, and how it follows
-the channels that they answer with."""
+"""Registers a node's patterns with the owners of channels, and follows the matching channels that
+they report."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.pattern_bounds import has_hook
-from hubbub.ports.bus import Bus, Matches, Watch
+from hubbub.ports.bus import Bus, Matches, Watch, WatchPatterns
 from hubbub.ports.clock import Clock
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
 PAGE = 200
-"""Channels that are looked at in one turn of the loop."""
+"""Channels processed in one turn of the event loop."""
 RETRY_SECONDS = 0.2
 
 
@@ -29,14 +29,14 @@ class Feeds(Protocol):
     """The feeds of a node."""
 
     def feed_of(self, hub: Hub, channel: str) -> Feed:
-        """The feed, which is there as long as somebody uses it (`drop_if_unused`)."""
+        """The feed, which exists while it is used (`drop_if_unused`)."""
 
     def drop_if_unused(self, hub: Hub, feed: Feed) -> None:
-        """Let go of a feed that nobody uses."""
+        """Closes a feed that is not used."""
 
 
 class PatternWatch:
-    """Of one node."""
+    """The registered patterns of one node."""
 
     def __init__(
         self,
@@ -55,14 +55,14 @@ class PatternWatch:
         self._tasks = tasks
         self._version = 0
         self._due: dict[Hub, bool] = {}
-        """Hubs whose patterns are to be told and matched again, and whether what was said since
-        their channels were opened is missing here."""
+        """Hubs whose patterns are to be registered and matched again, and whether messages since
+        the opening of their channels were missed here."""
         self._looking = False
 
     # -- telling owners -------------------------------------------------------------------------
 
     def watches(self, hubs: Iterable[Hub]) -> list[Watch]:
-        """What a node that is about to own channels has to know."""
+        """The patterns of this node, for a node that is about to own channels."""
         return [self._statement(hub) for hub in hubs if hub.patterns is not None]
 
     def _statement(self, hub: Hub, wanted: str = "") -> Watch:
@@ -71,21 +71,31 @@ class PatternWatch:
         return Watch(hub.name, patterns, self._version, wanted, self._limits.session_matches)
 
     async def ask(self, hub: Hub, wanted: str) -> Matches:
-        """Tell the patterns of a hub, and ask for the channels that match `wanted`."""
-        return await self._bus.watch(self._statement(hub, wanted))
+        """Registers a hub's patterns with all nodes, since any node may own its channels, and
+        returns the channels that match `wanted`. Raises `TooManyMatches`, and the error of a node
+        that did not respond."""
+        answers = await self._bus.ask_all(WatchPatterns(self._statement(hub, wanted)))
+        for missing in answers.missing.values():
+            if not missing.left:  # what a node that left would answer, its successor does
+                raise missing.error
+        found = answers.given.values()
+        return Matches(
+            tuple(dict.fromkeys(name for each in found for name in each.channels)),
+            max(each.complete_since for each in found),
+        )
 
     def forget(self, hub: Hub) -> None:
-        """A pattern has gone. Where that cannot be told, what still comes is ignored."""
+        """Unregisters a pattern. If the message is lost, later events are ignored."""
         self._tasks.start(self._tell(hub))
 
     async def _tell(self, hub: Hub) -> None:
         try:
             await self.ask(hub, "")
         except HubbubError as error:
-            logger.info("not all nodes know that patterns of %r have gone: %s", hub.name, error)
+            logger.info("not all nodes know the removed patterns of hub %r: %s", hub.name, error)
 
     def owners_changed(self, hubs: Iterable[Hub]) -> None:
-        """New owners may not know the patterns of this node yet."""
+        """New owners may not know this node's patterns yet."""
         for hub in hubs:
             if hub.patterns is not None:
                 self.look_again(hub, missed=True)
@@ -93,8 +103,8 @@ class PatternWatch:
     # -- following what matches -----------------------------------------------------------------
 
     def look_again(self, hub: Hub, missed: bool = False) -> None:
-        """Tell the patterns again, and follow all that matches and is not followed yet. `missed`:
-        from where its owner opened it."""
+        """Registers the patterns again, and follows all matching channels that are not followed
+        yet. `missed`: from the opening of the channel on."""
         self._due[hub] = missed or self._due.get(hub, False)
         if not self._looking:
             self._looking = True
@@ -108,19 +118,19 @@ class PatternWatch:
                 try:
                     await self._look_at(hub, missed)
                 except HubbubError as error:
-                    logger.info("patterns of %r are told again: %s", hub.name, error)
+                    logger.info("patterns of hub %r will be registered again: %s", hub.name, error)
                     self._due[hub] = missed or self._due.get(hub, False)
                     await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._looking = False
 
     async def _look_at(self, hub: Hub, missed: bool) -> None:
-        """Raises the error of an owner that did not answer."""
+        """Raises the error of an owner that did not respond."""
         for pattern in list(hub.patterns.sessions) if hub.patterns is not None else ():
             try:
                 matches = await self.ask(hub, pattern)
             except TooManyMatches as error:
-                logger.info("channels of %r are left out: %s", hub.name, error)
+                logger.info("matching channels of hub %r are not followed: %s", hub.name, error)
                 continue
             for number, channel in enumerate(matches.channels, 1):
                 if number % PAGE == 0:
@@ -129,20 +139,20 @@ class PatternWatch:
                     await self._try_follow(hub, channel, missed)
 
     def is_wanted(self, hub: Hub, channel: str) -> bool:
-        """Whether a session lacks the channel that may have it."""
+        """Whether a session should follow the channel and does not yet."""
         return hub.patterns is not None and any(
             channel not in (session.feeds or ()) and self.may_follow(session, channel)
             for session in hub.patterns.matching(channel)
         )
 
     async def _try_follow(self, hub: Hub, channel: str, missed: bool) -> None:
-        """Raises errors that another attempt may mend."""
+        """Raises errors after which a retry may succeed."""
         try:
             await self._follow(hub, channel, missed)
         except HubbubError as error:
             if error.retry:
                 raise
-            logger.info("%r of %r is left out: %s", channel, hub.name, error)
+            logger.info("channel %r of hub %r is not followed: %s", channel, hub.name, error)
 
     async def _follow(self, hub: Hub, channel: str, missed: bool) -> None:
         feed = self._feeds.feed_of(hub, channel)

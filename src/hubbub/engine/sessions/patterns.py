@@ -1,10 +1,8 @@
-"""Subscriptions of sessions to patterns: the channels that match, those that come into being, and
-leaving them again.
+"""Subscriptions of sessions to patterns: to existing channels that match and to later ones.
 
-A session follows a channel that matches like any other, through its feed, as an observer: it is
-neither present there nor counted. Access is asked for each channel when the session joins it; what
-it may not read is left out without a word.
-"""
+A session follows a matching channel like any other, through its feed, but as an observer: it is not
+present there and not counted. Access is checked for each channel when the session joins it;
+channels that it may not read are skipped silently."""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.errors import (
     HubbubError,
     NotPermitted,
@@ -31,7 +30,7 @@ from hubbub.domain.notices import (
 )
 from hubbub.domain.patterns import is_pattern
 from hubbub.domain.permissions import may_read_pattern
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import Hub, HubPatterns, SessionState
@@ -41,13 +40,7 @@ from hubbub.engine.sessions.pattern_bounds import PatternBounds, holder_of
 from hubbub.engine.sessions.pattern_watch import PAGE, Feeds, PatternWatch
 from hubbub.engine.sessions.plans import Plan
 from hubbub.engine.sessions.restore_keys import RestoreKeys
-from hubbub.ports.bus import (
-    Attachment,
-    Bus,
-    ChannelMatched,
-    FeedEvent,
-    MessagePublished,
-)
+from hubbub.ports.bus import Attachment, Bus, ChannelMatched, MessagePublished
 from hubbub.ports.clock import Clock
 from hubbub.ports.encoding import Encoder
 from hubbub.tasks import TaskSet
@@ -57,33 +50,33 @@ _EARLY_MESSAGES = 10
 
 
 class ChannelSubscriptions(Feeds, Protocol):
-    """Subscriptions to channels, which those to patterns are made of."""
+    """Subscriptions to single channels, of which pattern subscriptions consist."""
 
     async def prepare(
-        self, session: SessionState, wanted: Iterable[ChannelRequest]
+        self, session: SessionState, wanted: Iterable[SubscribeItem]
     ) -> tuple[list[Plan], list[ChannelFailure]]:
-        """Every plan must be begun."""
+        """Every returned plan must be begun."""
 
     async def begin(self, session: SessionState, plans: Sequence[Plan]) -> None:
-        """Called right after the plans were confirmed."""
+        """Called immediately after the plans were confirmed."""
 
     def join(self, session: SessionState, feed: Feed, by_pattern: bool = False) -> None:
-        """Raises `NotPermitted`, and `TooManyMatches` where it is for a pattern."""
+        """Raises `NotPermitted`, and `TooManyMatches` for a subscription by a pattern."""
 
     def end(self, session: SessionState, channel: str) -> bool:
-        """Whether there was a subscription to end."""
+        """Returns whether the session was subscribed."""
 
     def tell_state(self, session: SessionState, feed: Feed, retained: Message | None) -> None:
-        """What else there is to say of a channel that a session has begun to follow."""
+        """Sends the rest of the channel's state to a session that now follows it."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """Patterns that a session is subscribed to from now on."""
+    """Patterns to which a session is now subscribed."""
 
     confirmed: list[SubscribedPattern]
     failures: list[ChannelFailure]
-    matched: dict[str, ChannelRequest]
-    """The channels that match and that the session is about to follow."""
+    matched: dict[str, SubscribeItem]
+    """Matching channels that the session is about to follow."""
 
 
 NO_PATTERNS = Prepared([], [], {})
@@ -115,12 +108,11 @@ class PatternSubscriptions:
     async def prepare(
         self,
         session: SessionState,
-        wanted: Sequence[ChannelRequest],
+        wanted: Sequence[SubscribeItem],
         named: Collection[str],
     ) -> Prepared:
-        """Subscribe to the patterns that are among what is wanted: channels that come into being
-        are followed from now on. Those that are there, apart from the `named` ones, must be begun
-        (`begin`)."""
+        """Subscribes to the patterns among the requested names: new matching channels are followed
+        from now on. Existing ones, except for the `named` ones, must be begun (`begin`)."""
         prepared = Prepared([], [], {})
         asked: set[str] = set()
         for request in wanted:
@@ -134,7 +126,7 @@ class PatternSubscriptions:
         return prepared
 
     async def check_any(self, hub: Hub, patterns: Iterable[str]) -> None:
-        """Raises the first `TooManyMatches` where each of the patterns matches more channels than a
+        """Raises the first `TooManyMatches` if each of the patterns matches more channels than a
         session may follow."""
         refusals: list[TooManyMatches] = []
         for pattern in patterns:
@@ -150,7 +142,7 @@ class PatternSubscriptions:
     async def _subscribe(
         self,
         session: SessionState,
-        request: ChannelRequest,
+        request: SubscribeItem,
         named: Collection[str],
         prepared: Prepared,
     ) -> None:
@@ -174,7 +166,7 @@ class PatternSubscriptions:
             missed = request.timestamp is not None and name in before
             asks = missed or name not in (session.feeds or ())
             if asks and name not in named and name not in prepared.matched:
-                since = ChannelRequest(name, timestamp=request.timestamp, by_pattern=True)
+                since = SubscribeItem(name, timestamp=request.timestamp, by_pattern=True)
                 prepared.matched[name] = since
         complete = request.timestamp is None or request.timestamp >= matches.complete_since
         prepared.confirmed.append(SubscribedPattern(pattern, len(found), complete))
@@ -202,8 +194,8 @@ class PatternSubscriptions:
                 readable.append(name)
         return readable
 
-    async def begin(self, session: SessionState, matched: Mapping[str, ChannelRequest]) -> None:
-        """Follow channels that match, each confirmed before it begins, page by page."""
+    async def begin(self, session: SessionState, matched: Mapping[str, SubscribeItem]) -> None:
+        """Follows matching channels, page by page; each is confirmed before it begins."""
         requests = list(matched.values())
         for at in range(0, len(requests), PAGE):
             if session.closed or not session.patterns:
@@ -219,8 +211,8 @@ class PatternSubscriptions:
     # -- ending ---------------------------------------------------------------------------------
 
     def end(self, session: SessionState, pattern: str) -> bool:
-        """Whether the session was subscribed to the pattern. Channels that no other pattern of the
-        session matches are left."""
+        """Returns whether the session was subscribed to the pattern. The session leaves channels
+        that none of its other patterns match."""
         if pattern not in (session.patterns or ()):
             return False
         assert session.patterns is not None
@@ -244,8 +236,9 @@ class PatternSubscriptions:
             self.end(session, pattern)
 
     def recheck(self, session: SessionState) -> None:
-        """Settings or the session's identity have changed: end the patterns that it may not have,
-        and tell it. Channels that match were asked for one by one (`AccessRegistry.review`)."""
+        """Settings or the session's identity changed: ends patterns that are no longer permitted,
+        and tells the session. Matching channels are checked one by one by
+        `AccessRegistry.review`."""
         lost = [
             pattern
             for pattern in session.patterns or ()
@@ -261,23 +254,24 @@ class PatternSubscriptions:
             self.watch.look_again(session.hub)
 
     def hub_changed(self, hub: Hub) -> None:
-        """What the sessions may read is decided anew."""
+        """Permissions changed: matches are determined again."""
         if hub.patterns is not None:
             concerned = {s: None for each in hub.patterns.sessions.values() for s in each}
             for session in concerned:
                 self.recheck(session)
 
     def channel_changed(self, hub: Hub, channel: str) -> None:
-        """Its owner decided anew about a channel: perhaps somebody takes part now."""
+        """A channel's owner changed its binding: sessions may have gained access."""
         if self.watch.is_wanted(hub, channel):
             self.watch.look_again(hub)
 
     # -- channels that come and go --------------------------------------------------------------
 
     def receive(self, hub: Hub, channel: str, event: FeedEvent) -> None:
-        """From the owner of a channel that a pattern matches and nobody here follows yet. Messages
-        can come before the word that the channel was opened: the first of all is enough to begin
-        with, others wait for it, also those without a serial."""
+        """Handles an event from the owner of a channel that matches a pattern and is not followed
+        here yet. Messages may arrive before the announcement that the channel was opened: the first
+        message suffices to start following; others wait for the announcement, as do those without a
+        serial."""
         assert hub.patterns is not None
         early = hub.patterns.early
         if isinstance(event, ChannelMatched):
@@ -294,7 +288,7 @@ class PatternSubscriptions:
                 early.setdefault(channel, deque(maxlen=_EARLY_MESSAGES)).append(event)
 
     def _begin_feed(self, hub: Hub, channel: str, attachment: Attachment) -> None:
-        """If nobody may follow the channel, its events are ignored."""
+        """Events of the channel are ignored if no session may follow it."""
         assert hub.patterns is not None
         if any(self.watch.may_follow(each, channel) for each in hub.patterns.matching(channel)):
             self._subscriptions.feed_of(hub, channel).begin(attachment)
@@ -332,7 +326,8 @@ class PatternSubscriptions:
         self._subscriptions.drop_if_unused(hub, feed)
 
     def _leave_out(self, session: SessionState, channel: str, error: TooManyMatches) -> None:
-        """Tell the session of the first channel that it does not get, until there is room again."""
+        """Tells the session about the first channel that exceeds its limit, once until there is
+        room again."""
         if not session.matches_left_out:
             session.matches_left_out = True
             session.send(Subscribed((), (ChannelFailure(channel, error),)))
@@ -347,6 +342,6 @@ class PatternSubscriptions:
 
 
 def _confirmation(plan: Plan) -> SubscribedChannel:
-    """With the serial after which messages begin: the client may not know the channel yet."""
+    """Names the serial after which messages begin: the client may not know the channel yet."""
     _, serial = plan.start()
     return msgspec.structs.replace(plan.confirmation(), serial=serial)

@@ -1,36 +1,37 @@
-"""Subscriptions that were granted and are about to begin, and how much of what was missed they may
-hold in memory until then."""
+"""Granted subscriptions that are about to begin, and the memory for their missed messages."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
-from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.history import size_of
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, SubscribedChannel
-from hubbub.domain.requests import ChannelRequest
+from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.delivery.feed import Feed
 
 KEPT_BYTES = 64 * 1024
 _PAGES_AT_ONCE = 4
 
 
-class Room:
-    """What the plans of one request may hold together. A request for one channel holds a page,
-    which is sent at once. One for several waits for the client in between: what does not fit into
-    `KEPT_BYTES` is let go and read again when its turn comes."""
+class PlanMemory:
+    """The memory budget for the plans of one request. A request for one channel keeps a page, which
+    is sent at once. A request for several waits for the client in between: pages beyond
+    `KEPT_BYTES` are dropped and read again when their turn comes."""
 
     def __init__(self, channels: int) -> None:
         self.reading = asyncio.Semaphore(_PAGES_AT_ONCE)
-        """Held while a page is read: until `take` it counts nowhere."""
+        """Held while a page is read, which counts only from `take` on. Each request has its own, so
+        that none waits for another tenant."""
         self._left = KEPT_BYTES if channels > 1 else None
 
     def take(self, size: int) -> bool:
-        """Whether so many bytes may be held; if so, they count."""
+        """Reserves this many bytes, if available."""
         if self._left is None:
             return True
         fits = size <= self._left
@@ -40,19 +41,19 @@ class Room:
 
 
 class Missed(msgspec.Struct, frozen=True):
-    """What a session missed of a channel: everything in `epoch` after `start`."""
+    """The messages of a channel that a session missed: all in `epoch` after `start`."""
 
     epoch: str
     recovered: bool
-    """Nothing before it is gone."""
+    """No earlier message was lost."""
     found: bool
-    """There is more to say than that what was asked for is gone."""
+    """False if the requested messages no longer exist."""
     start: int
     page: HistoryPage | None
-    """Its first part; None: to be read again."""
+    """The first page; None: it must be read again."""
 
     @classmethod
-    def from_page(cls, page: HistoryPage, room: Room) -> Missed:
+    def from_page(cls, page: HistoryPage, room: PlanMemory) -> Missed:
         messages = page.messages
         return cls(
             page.epoch,
@@ -66,28 +67,28 @@ class Missed(msgspec.Struct, frozen=True):
         return self.found and self.epoch == epoch
 
     def includes(self, message: Message, epoch: str) -> bool:
-        """Whether the message is among what follows."""
+        """Whether the message is among the missed ones."""
         return self.continues(epoch) and message.serial > self.start
 
 
 @dataclass(slots=True, eq=False)
 class Plan:
-    """A subscription that was granted and is about to begin."""
+    """A granted subscription that is about to begin."""
 
     feed: Feed
-    wanted: ChannelRequest
+    wanted: SubscribeItem
     missed: Missed | None
-    """None: nothing was asked for."""
+    """None: no missed messages were requested."""
     retains: bool
     retained: Message | None
-    """The channel's retained message, as its owner answered."""
+    """The channel's retained message in the owner's response."""
     passed: Message | None
-    """The last one for retention that the feed had passed on when the owner was asked."""
-    updates: tuple[DocumentUpdate, ...]
-    """What changed in the channel's document since the version that the session has."""
+    """The last retained message that the feed had delivered when the owner was asked."""
+    part_missed: Sequence[Any]
+    """What the session missed of the state that a room adds to the channel (`FeedPart`)."""
 
     def take_page(self) -> HistoryPage | None:
-        """The first part of what was missed; the plan holds it no longer."""
+        """Removes and returns the first page of missed messages."""
         missed = self.missed
         if missed is None:
             return None
@@ -95,7 +96,8 @@ class Plan:
         return missed.page
 
     def newest_retained(self) -> Message | None:
-        """The retained message as of now: a newer one may have passed since the owner's answer."""
+        """The current retained message: a newer one may have been delivered since the owner's
+        response."""
         latest, answered = self.feed.retained, self.retained
         if not self.retains or latest is None or latest is self.passed:
             return answered
@@ -104,7 +106,7 @@ class Plan:
         return latest if latest.payload else None
 
     def start(self) -> tuple[str, int]:
-        """Epoch and serial after which the session's messages begin."""
+        """The epoch and serial after which the session's messages begin."""
         if self.missed is not None and self.missed.continues(self.feed.epoch):
             return self.missed.epoch, self.missed.start
         return self.feed.epoch, self.feed.position

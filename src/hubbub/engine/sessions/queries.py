@@ -1,4 +1,4 @@
-"""Questions of a session about a channel: its history, who is there."""
+"""Queries of a session about a channel: its history and its members."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hubbub.domain.patterns import is_pattern
 from hubbub.domain.permissions import Identity, may_subscribe, refusal
 from hubbub.domain.requests import History, PresenceQuery, Threads
 from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threads
+from hubbub.engine.delivery.screening import Screening
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.sessions.filtered_history import FilteredHistory
 from hubbub.engine.sessions.pattern_bounds import check_readable
 from hubbub.engine.sessions.subscriptions import Subscriptions
-from hubbub.ports.bus import Bus
+from hubbub.ports.bus import Bus, MembersQuery
 from hubbub.ports.clock import Clock
 
 
 class Queries:
-    """The same answers for sockets and for plain HTTP. A session is asked and answered only when
-    its client has read most of what it was sent before: answers that nobody reads do not pile up,
-    and requests behind them wait."""
+    """Serves sessions and plain HTTP alike. A session's query waits until its client has read most
+    of what was sent before: unread responses do not pile up, and later requests wait."""
 
     def __init__(
         self, bus: Bus, limits: EngineLimits, clock: Clock, subscriptions: Subscriptions
@@ -72,8 +72,9 @@ class Queries:
     async def page(
         self, hub: Hub, identity: Identity, request: History, filters: Filters = NO_FILTERS
     ) -> HistoryPage:
-        """A page of a channel's history, to be encoded at once: what passes these filters and that
-        of the request. Raises `NotPermitted`, `InvalidName`, `InvalidFilter` and `BadRequest`."""
+        """A page of a channel's history, to be encoded at once: the messages that pass these
+        filters and that of the request. Raises `NotPermitted`, `InvalidName`, `InvalidFilter` and
+        `BadRequest`."""
         self.check(hub, identity, request.channel, "read")
         bounds = (request.after, request.before, request.after_time, request.before_time)
         if sum(bound is not None for bound in bounds) > 1:
@@ -99,20 +100,21 @@ class Queries:
         )
         await hub.consent(identity, request.channel)
         if screen is None:
-            found = await self._bus.history(query)
+            found = await self._bus.ask(query)
         else:
-            found = await FilteredHistory(self._bus, self._clock, screen).read(query)
+            screening = Screening(screen, int(self._clock.now() * 1000), hub.slices)
+            found = await FilteredHistory(self._bus, screening).read(query)
         await hub.take_turn(sum(len(message.payload) for message in found.messages))
         return msgspec.structs.replace(found, req_id=request.req_id)
 
     async def threads_page(self, hub: Hub, identity: Identity, request: Threads) -> ThreadsPage:
-        """A page of a channel's conversations, for those who may read its history. Raises
-        `NotPermitted`, `InvalidName` and, where the channel does not store, `NotFound`."""
+        """A page of a channel's conversations, for readers of its history. Raises `NotPermitted`,
+        `InvalidName` and, if the channel stores no messages, `NotFound`."""
         self.check(hub, identity, request.channel, "read")
         if not hub.rules_for(request.channel).store:
             raise no_threads(request.channel)
         await hub.consent(identity, request.channel)
-        found = await self._bus.threads(
+        found = await self._bus.ask(
             ThreadsQuery(
                 hub.name,
                 request.channel,
@@ -129,13 +131,13 @@ class Queries:
         if not hub.rules_for(channel).presence:
             raise NotFound(f"{channel!r} keeps no presence; its rules must switch it on")
         await hub.consent(identity, channel)
-        members = await self._bus.members(hub.name, channel)
+        members = await self._bus.ask(MembersQuery(hub.name, channel))
         await hub.take_turn(len(members) * MEMBER_BYTES)
         return members
 
     def check_any(self, hub: Hub, identity: Identity, channels: Sequence[str]) -> None:
-        """That one of the channels or patterns may be followed. Raises the `NotPermitted` or
-        `InvalidName` of the first."""
+        """Raises the first `NotPermitted` or `InvalidName` if none of the channels or patterns may
+        be followed."""
         refusals: list[HubbubError] = []
         for channel in channels:
             try:
@@ -151,7 +153,7 @@ class Queries:
 
     @staticmethod
     def check(hub: Hub, identity: Identity, channel: str, action: str) -> None:
-        """Raises `NotPermitted` where the channel may not be followed, and `InvalidName`."""
+        """Raises `NotPermitted` if the channel may not be followed, and `InvalidName`."""
         rules = hub.rules_for(channel)
         if not may_subscribe(identity, channel, rules, hub.user_channels):
-            raise refusal(action, channel, rules)
+            raise refusal(identity, action, channel, rules)

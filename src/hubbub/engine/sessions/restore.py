@@ -1,21 +1,20 @@
-"""Session restore: coming back after a short absence as the same session.
+"""Session restore: a client continues its session on a new connection after a short absence.
 
-After authentication a client holds a key. With it a new connection takes the session over:
-identity, session id, subscriptions and what was missed. Only the key's hash is kept. The key is
-spent when the first frame after the restore arrives; until then a client whose connection broke
-in the middle may use it again.
-"""
+After authentication a client receives a key. With it a new connection takes over the session:
+identity, session id, subscriptions and missed messages. Only the key's hash is stored. The key
+becomes invalid with the first frame after the restore; until then a client whose connection broke
+during the restore may use it again."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
 from hubbub.domain.commands.jids import Jid
-from hubbub.domain.errors import HubbubError, RestoreFailed, SessionReplaced
+from hubbub.domain.errors import BadRequest, HubbubError, RestoreFailed, SessionReplaced
 from hubbub.domain.filters.filters import Filters, compile_filter
 from hubbub.domain.notices import Failed, RestoreKey, SessionRestored
 from hubbub.domain.permissions import Reader
-from hubbub.domain.requests import Attachment, ChannelRequest, Position, Restore
+from hubbub.domain.requests import Position, Restore, ResumedSession, SubscribeItem
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
@@ -24,11 +23,11 @@ from hubbub.engine.sessions.heartbeats import Heartbeats
 from hubbub.engine.sessions.journal import RESTORED, Chronicle
 from hubbub.engine.sessions.restore_keys import RestorableState, RestoreKeys, hash_of
 from hubbub.engine.sessions.subscriptions import Subscriptions
-from hubbub.ports.bus import Bus
+from hubbub.ports.bus import Bus, SessionTaken
 
 
 class Restorer:
-    """Makes a new connection the continuation of an earlier session."""
+    """Turns a new connection into the continuation of an earlier session."""
 
     def __init__(
         self,
@@ -49,10 +48,11 @@ class Restorer:
         self._chronicle = chronicle
 
     async def restore(self, session: SessionState, request: Restore) -> None:
-        """Make `session` the continuation of the one that the key belongs to."""
+        """Makes `session` the continuation of the session to which the key belongs."""
         try:
             with self._throttle.guess(session.hub.name, session.address):
                 state, key_hash = await self._find(session, request)
+            filters = _compiled(state)
         except HubbubError as error:
             session.send(Failed(error, request.req_id))
             return
@@ -67,10 +67,10 @@ class Restorer:
             for position in state.matched
         }
         old = session.hub.sessions.get(state.session_id)
-        self._adopt(session, state, key_hash)
+        self._adopt(session, state, filters, key_hash)
         patterns = await self._subscriptions.patterns.prepare(
             session,
-            [ChannelRequest(pattern, timestamp=state.saved_at) for pattern in state.patterns],
+            [SubscribeItem(pattern, timestamp=state.saved_at) for pattern in state.patterns],
             {*matched, *(each.channel for each in wanted)},
         )
         plans, failures = await self._subscriptions.prepare(session, wanted)
@@ -94,7 +94,8 @@ class Restorer:
         if old is not None:
             self.replace(old, kept)
         else:
-            self._bus.announce_session(session.hub.name, session.id, sorted(kept))
+            taken = SessionTaken(session.hub.name, session.id, tuple(sorted(kept)))
+            self._bus.send(taken)
         await self._subscriptions.begin(session, plans)
         await self._subscriptions.patterns.begin(session, matched | patterns.matched)
 
@@ -115,8 +116,10 @@ class Restorer:
         self._tokens.check(state.identity, hub.name)
         return state, key_hash
 
-    def _adopt(self, session: SessionState, state: RestorableState, key_hash: bytes) -> None:
-        """Take over the identity and the id of the old session."""
+    def _adopt(
+        self, session: SessionState, state: RestorableState, filters: Filters, key_hash: bytes
+    ) -> None:
+        """Takes over the identity and the id of the old session."""
         session.hub.remove_session(session)
         self._chronicle.session_closed(session, RESTORED)
         goes_on = state.session_id in session.hub.sessions
@@ -125,21 +128,33 @@ class Restorer:
         session.hub.add_session(session)
         session.presence_data = dict(state.presence) or None
         session.channel_readers = {n: Reader(each) for n, each in state.readers.items()} or None
-        session.filters = Filters(compile_filter(each) for each in state.filters)
+        session.filters = filters
         if not goes_on:
             self._chronicle.session_opened(session, RESTORED)
         self._heartbeats.authenticated(session)
         self._keys.used(key_hash, state, session.hub.name)
 
     def replace(self, old: SessionState, kept: Container[str]) -> None:
-        """The successor takes over the channels that it `kept`: close the old connection without
-        a trace in presence."""
+        """Closes the old connection; its successor takes over the `kept` channels, and presence
+        shows no change."""
         self._keys.end(old)
         self._subscriptions.abandon_to(old, kept)
         old.connection.disconnect(SessionReplaced("the session was restored on a new connection"))
 
 
-def _check(attachment: Attachment, state: RestorableState, hub: HubConfiguration) -> None:
+def _compiled(state: RestorableState) -> Filters:
+    """Compiles the session's filters. Raises `RestoreFailed` if one is invalid: without it the
+    session would receive unwanted messages."""
+    try:
+        return Filters(compile_filter(each) for each in state.filters)
+    except BadRequest as error:
+        raise RestoreFailed(
+            f"a filter of the session is no longer accepted ({error.message}); authenticate and "
+            "set the filters again"
+        ) from None
+
+
+def _check(attachment: ResumedSession, state: RestorableState, hub: HubConfiguration) -> None:
     """Raises `RestoreFailed`."""
     if attachment.publisher != str(Jid(state.identity.user_id or "", hub.hub, state.session_id)):
         raise RestoreFailed("the session belongs to another publisher")
@@ -150,8 +165,8 @@ def _check(attachment: Attachment, state: RestorableState, hub: HubConfiguration
         raise RestoreFailed(f"rid is missing, or not within {window} of the events that were sent")
 
 
-def _request_for(position: Position, by_pattern: bool = False) -> ChannelRequest:
-    return ChannelRequest(
+def _request_for(position: Position, by_pattern: bool = False) -> SubscribeItem:
+    return SubscribeItem(
         position.channel,
         serial=position.serial,
         epoch=position.epoch or None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from hubbub.domain.requests import Position
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.hub import SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.sessions import SessionSnapshot, SessionStore
 
@@ -22,31 +22,31 @@ _LONGEST_HOLD_INTERVAL_SECONDS = 5.0
 
 
 class RestorableState(msgspec.Struct, frozen=True, array_like=True):
-    """What a snapshot holds, besides its key and expiry."""
+    """The content of a snapshot, besides its key and expiry."""
 
     session_id: str
     identity: Identity
     positions: tuple[Position, ...]
     rival: bytes = b""
-    """The hash of the other key that would restore the same session, from a restore whose reply
-    may have been lost. Who uses one of the two ends the other."""
+    """The hash of the other key that would restore the same session, from a restore whose response
+    may have been lost. Using one of the keys invalidates the other."""
     filters: tuple[FilterDefinition, ...] = ()
     patterns: tuple[str, ...] = ()
     matched: tuple[Position, ...] = ()
-    """Of the channels that the session followed by patterns only."""
+    """Channels that the session followed only by patterns."""
     saved_at: int = 0
-    """In milliseconds since 1970: channels that matched later are recovered from here on."""
+    """In milliseconds since 1970: channels that matched later are recovered from this time on."""
     presence: dict[str, dict[str, Any]] = {}
-    """What the client said of itself, by channel."""
+    """The client's presence data, by channel."""
     readers: dict[str, Identity] = {}
-    """As whom the session followed channels for which it showed a token."""
+    """The identities of channel tokens, by channel."""
     rid: int | None = None
-    """How many events the client was sent, where its protocol counts them and the count is known:
-    it is lost when a node is killed."""
+    """The number of events sent to the client, if its protocol counts them; unknown after a node
+    crashed."""
 
 
 class RestoreKeys:
-    """Keys and snapshots of the sessions of a node."""
+    """Keys and snapshots of a node's sessions."""
 
     def __init__(self, store: SessionStore, clock: Clock, limits: EngineLimits) -> None:
         self._store = store
@@ -54,16 +54,16 @@ class RestoreKeys:
         self._limits = limits
         self._live: dict[bytes, SessionState] = {}
         self._parked: dict[bytes, SessionSnapshot] = {}
-        """Snapshots of sessions that have gone and are not on disk yet."""
+        """Snapshots of closed sessions that are not on disk yet."""
         self._changed: set[SessionState] = set()
         self._spent: set[bytes] = set()
-        self._holder = secrets.token_hex(8)
+        self._holder = randomness.token_hex(8)
         """This process, as the holder of its sessions' snapshots."""
         self._held_until = 0.0
 
     def issue(self, session: SessionState) -> str:
-        """A new key for the session; the one before, if any, stops working."""
-        key = secrets.token_urlsafe(32)
+        """Issues a new key for the session; the previous one becomes invalid."""
+        key = randomness.token_urlsafe(32)
         self._forget(session.restore_hash)
         session.restore_hash = hash_of(key)
         self._live[session.restore_hash] = session
@@ -71,12 +71,12 @@ class RestoreKeys:
         return key
 
     def touched(self, session: SessionState) -> None:
-        """Its snapshot is out of date."""
+        """Marks the session's snapshot as out of date."""
         if session.restore_hash is not None:
             self._changed.add(session)
 
     def closed(self, session: SessionState, keep_state: bool) -> None:
-        """The connection is gone. Call it while the subscriptions are still known."""
+        """The connection was lost. Call it while the subscriptions are still known."""
         self._changed.discard(session)
         key_hash = session.restore_hash
         if key_hash is None or self._live.pop(key_hash, None) is not session:
@@ -87,12 +87,12 @@ class RestoreKeys:
             self._forget(key_hash)
 
     def spend(self, session: SessionState) -> None:
-        """The first frame after a restore is here: the old key has done its work."""
+        """The first frame after a restore arrived: the old key becomes invalid."""
         self._forget(session.spent_hash)
         session.spent_hash = None
 
     async def flush(self) -> None:
-        """Write what changed. Called a few times a second, and before the node stops."""
+        """Stores changes. Called a few times a second, and before the node stops."""
         changed, self._changed = self._changed, set()
         spent = sorted(self._spent)
         parked = dict(self._parked)
@@ -117,8 +117,8 @@ class RestoreKeys:
                 del self._parked[key_hash]
 
     async def _hold(self) -> None:
-        """Keep the keys of connected sessions alive. One row stands for all of them, so that their
-        keys expire `restore_seconds` after this process was killed; or up to an interval earlier,
+        """Extends the keys of connected sessions. One row represents all of them, so that their
+        keys expire `restore_seconds` after this process was killed, or up to an interval earlier,
         never later."""
         seconds = self._limits.restore_seconds
         until = self._clock.now() + seconds
@@ -134,7 +134,7 @@ class RestoreKeys:
         return msgspec.msgpack.decode(found.state, type=RestorableState)
 
     async def _look_up(self, key_hash: bytes) -> SessionSnapshot | None:
-        """Among those who are here, those who just left, and those on disk."""
+        """Searches connected sessions, recently closed ones, and the store."""
         live = self._live.get(key_hash)
         if live is not None:
             return self._snapshot(live, key_hash)
@@ -147,22 +147,22 @@ class RestoreKeys:
         return await self._store.read_session(key_hash, now)
 
     def used(self, key_hash: bytes, state: RestorableState, hub: str) -> None:
-        """The key restores its session now. It works on until a frame proves that the client knows
-        the new one; the other key of the same session, if any, ends."""
+        """The key restores its session now. It stays valid until a frame shows that the client
+        received the new key; another key of the same session becomes invalid."""
         self._live.pop(key_hash, None)
         if state.rival:
             self._forget(state.rival)
         self._park(key_hash, state, hub)
 
     def end(self, session: SessionState) -> None:
-        """The session was restored on another connection: a key that it still holds would restore
-        a twin."""
+        """The session was restored on another connection: a key that it still holds would create a
+        second copy."""
         key_hash = session.restore_hash
         if key_hash is not None and self._live.get(key_hash) is session:
             self._forget(key_hash)
 
     def issue_rival(self, session: SessionState, state: RestorableState, key_hash: bytes) -> str:
-        """A new key for a restored session, while the old one still works."""
+        """Issues a new key for a restored session while the old one is still valid."""
         key = self.issue(session)
         session.spent_hash = key_hash
         rival = msgspec.structs.replace(state, rival=session.restore_hash or b"")
@@ -221,7 +221,7 @@ def hash_of(key: str) -> bytes:
 
 
 def _position(channel: str, feed: Feed) -> Position:
-    if feed.document is None:
+    version = None if feed.part is None else feed.part.version
+    if version is None:
         return Position(channel, feed.position, feed.epoch)
-    state = feed.document.state
-    return Position(channel, feed.position, feed.epoch, state.version, state.epoch)
+    return Position(channel, feed.position, feed.epoch, *version)

@@ -1,17 +1,15 @@
-"""A session: one client connection, who it is, and what it follows.
+"""A session: one client connection, its identity, and the channels it follows.
 
-A session is small on purpose (there are many): it has no task, queue or timer of its own. Requests
-are handled in order; one that must wait for something holds back those behind it, except for those
-about topics and services, which may wait for long.
-"""
+A session is small on purpose, since there are many: it has no task, queue or timer of its own.
+Requests are handled in order; one that must wait delays later ones, unless it is declared as
+concurrent (`engine.session_requests`)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Coroutine, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import (
@@ -27,25 +25,14 @@ from hubbub.domain.requests import PublishItem, Request
 from hubbub.domain.rules import HubConfiguration
 from hubbub.engine.access.throttle import Throttle
 from hubbub.engine.access.tokens import Tokens
-from hubbub.engine.commands.service import Commands
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
-from hubbub.engine.services.calls import Services
-from hubbub.engine.sessions.acknowledgements import Acknowledgement
-from hubbub.engine.sessions.authentication import Authentication
-from hubbub.engine.sessions.command_requests import CommandRequests
-from hubbub.engine.sessions.document_requests import DocumentRequests
-from hubbub.engine.sessions.filtering import SessionFilters
+from hubbub.engine.session_requests import SessionRequests, Subject, UnderWay
+from hubbub.engine.sessions.acknowledgements import AckCollector
 from hubbub.engine.sessions.journal import Chronicle
-from hubbub.engine.sessions.notification_requests import NotificationRequests
-from hubbub.engine.sessions.queries import Queries
-from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys
-from hubbub.engine.sessions.service_requests import ServiceRequests
 from hubbub.engine.sessions.subscriptions import Subscriptions
-from hubbub.engine.sessions.topic_requests import TopicRequests
-from hubbub.engine.topics.service import Topics
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
@@ -53,10 +40,12 @@ from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What sessions can do at their node: one object for all of them."""
+
+class SessionHost(Protocol):
+    """The part of the node that sessions use. Dependencies of a request are known to its handler
+    only."""
 
     clock: Clock
     limits: EngineLimits
@@ -64,82 +53,75 @@ class Capabilities:
     throttle: Throttle
     publisher: Publisher
     subscriptions: Subscriptions
-    authentication: Authentication
     restore_keys: RestoreKeys
-    restorer: Restorer
-    queries: Queries
-    filters: SessionFilters
-    topics: Topics
-    notifications: NotificationRequests
-    document_requests: DocumentRequests
-    services: Services
-    commands: Commands
     chronicle: Chronicle
     tasks: TaskSet
-    close: Callable[[SessionState, bool], None]
-    """Takes the session off its node; its restore key goes on to work if the flag is set."""
-    close_soon: Callable[[SessionState], None]
-    """The same, with the key working on, in turns of the loop where many sessions end at once."""
-    end: Callable[[SessionState, HubbubError], None]
-    """Cuts the session off, with no way back by its restore key."""
+    session_requests: SessionRequests
+
+    def close(self, session: SessionState, keep_state: bool = True) -> None:
+        """Removes the session from its node; with the flag set, its restore key stays valid."""
+
+    def close_soon(self, session: SessionState) -> None:
+        """Like `close`, with a valid restore key; if many sessions end at once, over several turns
+        of the event loop."""
+
+    def end(self, session: SessionState, error: HubbubError) -> None:
+        """Ends the session and its restore key."""
 
 
 class Session(SessionState):
-    """Handles the requests of its client, one after the other."""
+    """Handles the requests of its client, one after another."""
 
     __slots__ = (
         "_bucket",
-        "_can",
-        "_command_requests",
+        "_host",
         "_permitted",
         "_refused",
-        "_service_requests",
-        "_topic_requests",
+        "_under_way",
         "busy",
     )
 
     def __init__(
         self,
-        can: Capabilities,
+        host: SessionHost,
         hub: Hub,
         connection: Connection,
         identity: Identity,
         address: str = "",
     ) -> None:
-        super().__init__(hub, connection, identity, address, can.clock, can.tokens)
-        self._can = can
+        super().__init__(hub, connection, identity, address, host.clock, host.tokens)
+        self._host = host
         self._bucket: TokenBucket | None = None
         self.busy = 0
-        """A request is under way that the next one has to wait for, and concerns so many channels;
-        0: none is."""
+        """The number of channels of the request in progress that the next one must wait for; 0:
+        none."""
         self._permitted: tuple[str, Identity, HubConfiguration] | None = None
-        """The channel that was last published to, by whom and under which settings."""
+        """The last channel published to, with the identity and settings under which that was
+        permitted."""
         self._refused = 0
-        self._service_requests: ServiceRequests | None = None
-        self._command_requests: CommandRequests | None = None
-        self._topic_requests: TopicRequests | None = None
+        self._under_way: dict[Subject, UnderWay] | None = None
 
     # -- access that ends -----------------------------------------------------------------------
 
     def lose(self, channels: Sequence[str], error: NotPermitted) -> None:
-        self._can.subscriptions.lose(self, channels, error)
+        self._host.subscriptions.lose(self, channels, error)
 
     def end(self, error: HubbubError) -> None:
-        self._can.end(self, error)
+        self._host.end(self, error)
 
     # -- in -------------------------------------------------------------------------------------
 
     def hear(self) -> None:
-        """A message came in: the client lives, and knows its new restore key if it had to get
-        one."""
+        """A frame arrived: the client is alive, and has received its new restore key, if one was
+        sent."""
         self.last_seen = self.clock.monotonic()
         if self.spent_hash is not None:
-            self._can.restore_keys.spend(self)
+            self._host.restore_keys.spend(self)
 
     def receive(self, received: Iterator[Request], most: int) -> int:
-        """Handle requests one after the other, until one takes time or so many were handled.
-        Answers how many. Where one takes time, the connection's `resume_reading` is called after
-        it."""
+        """Handles requests one after another until one must wait or the limit is reached, and
+        returns how many were handled. After a request that waits, the connection's `resume_reading`
+        is called."""
         handled = 0
         while handled < most and not (self.busy or self.closed):
             request = next(received, None)
@@ -155,69 +137,15 @@ class Session(SessionState):
                 self._publish(request)
             elif isinstance(request, requests.Ping):
                 self.send(notices.Pong(request.req_id))
-            elif isinstance(request, requests.DocumentChange):
-                self._can.document_requests.change(self, request, self._check_rate)
-            elif isinstance(request, requests.SendCommand | requests.AnswerCommand):
-                self._check_rate(1)
-                self._take_command(request)
-            elif not isinstance(request, requests.Pong):
-                self._check_rate(1)
-                self._handle_rarer(request)
+            else:
+                self._host.session_requests[type(request)].take(self, request)
         except HubbubError as error:
             self.send(notices.Failed(error, getattr(request, "req_id", 0)))
 
-    def _handle_rarer(self, request: Request) -> None:
-        if isinstance(request, requests.Rejected):
-            self.hub.counters.messages_refused += 1
-            self.send(notices.Failed(request.error, request.req_id))
-        elif isinstance(request, requests.Close):
-            self.reason = "closed"
-            self._can.close(self, False)
-            self.connection.close()
-        elif isinstance(request, requests.Subscribe):
-            work = self._can.subscriptions.subscribe(self, request)
-            self.run(work, request.req_id, len(request.channels))
-        elif isinstance(request, requests.Unsubscribe):
-            self._can.subscriptions.unsubscribe(self, request)
-        elif isinstance(request, requests.Authenticate):
-            self.run(self._can.authentication.authenticate(self, request), request.req_id)
-        elif isinstance(request, requests.Restore):
-            self.run(self._can.restorer.restore(self, request), request.req_id)
-        elif isinstance(request, requests.History):
-            self.run(self._can.queries.history(self, request), request.req_id)
-        elif isinstance(request, requests.Threads):
-            self.run(self._can.queries.threads(self, request), request.req_id)
-        elif isinstance(request, requests.FilterRequest):
-            self.run(self._can.filters.answer(self, request), request.req_id)
-        elif isinstance(request, requests.PresenceQuery):
-            self.run(self._can.queries.presence(self, request), request.req_id)
-        elif isinstance(request, requests.NotificationRequest):
-            req_id = request.req_id or 0
-            self.run(self._can.notifications.answer(self, request), req_id)
-        elif isinstance(request, requests.DocumentGet):
-            self.run(self._can.document_requests.get(self, request), request.req_id)
-        elif isinstance(request, requests.TopicRequest):
-            if self._topic_requests is None:
-                self._topic_requests = TopicRequests(self, self._can.tasks, self._can.topics)
-            self._topic_requests.take(request)
-        elif isinstance(request, requests.ServiceRequest):
-            if self._service_requests is None:
-                self._service_requests = ServiceRequests(
-                    self, self._can.tasks, self._can.services, self._can.limits.session_calls
-                )
-            self._service_requests.take(request)
-
-    def _take_command(self, request: requests.SendCommand | requests.AnswerCommand) -> None:
-        if self._command_requests is None:
-            self._command_requests = CommandRequests(
-                self, self._can.tasks, self._can.commands, self._can.limits.session_calls
-            )
-        self._command_requests.take(request)
-
-    def _check_rate(self, amount: int) -> None:
-        """Raises `RateLimited`; who goes on regardless is cut off. Services are trusted to know
-        their pace: the quotas of their hub bound them."""
-        limits = self._can.limits
+    def check_rate(self, amount: int = 1) -> None:
+        """Raises `RateLimited`; a client that ignores it is disconnected. Services are exempt:
+        their hub's quotas apply."""
+        limits = self._host.limits
         if not limits.session_messages_per_second or self.identity.trusted:
             return
         now = self.clock.monotonic()
@@ -226,7 +154,7 @@ class Session(SessionState):
                 limits.session_messages_per_second, limits.session_burst, now
             )
         if self._bucket.take(amount, now):
-            self._can.throttle.admit_in_session(self.hub.name, self.identity, self.address)
+            self._host.throttle.admit_in_session(self.hub.name, self.identity, self.address)
             self._refused = 0
             return
         error = RateLimited(
@@ -237,7 +165,7 @@ class Session(SessionState):
         raise error
 
     def _count_refused(self, amount: int, error: RateLimited | QuotaExceeded) -> None:
-        limits = self._can.limits
+        limits = self._host.limits
         if not isinstance(error, RateLimited):
             return
         self._refused += amount
@@ -247,20 +175,20 @@ class Session(SessionState):
     # -- publishing -----------------------------------------------------------------------------
 
     def _publish(self, request: requests.Publish) -> None:
-        """Where an item is refused for a limit, so are those behind it: they must not overtake it
-        when its publisher tries again."""
+        """If an item is refused for a limit, so are those after it: they must not overtake it when
+        the publisher retries."""
         items, acknowledgement = request.items, None
         limit: RateLimited | QuotaExceeded | None = None
         for item in items:
             answer = None
             if item.req_id is not None:
-                acknowledgement = acknowledgement or Acknowledgement(self)
+                acknowledgement = acknowledgement or AckCollector(self)
                 answer = acknowledgement.expect(item.req_id)
             try:
                 if limit is not None:
                     self._count_refused(1, limit)
                     raise limit
-                self._check_rate(1)
+                self.check_rate()
                 self.check_identity()
                 message_id = self._hand_on(item, answer.conclude if answer else None)
                 if answer is not None:
@@ -278,8 +206,8 @@ class Session(SessionState):
                 self.hub.hold_back(item.channel, self.connection)
 
     def _hand_on(self, item: PublishItem, reply: PublishReply | None) -> str:
-        """A session mostly publishes to the channel that it published to before: whether it may
-        is found out once, for the same identity under the same settings."""
+        """Caches the permission for the last channel, valid for the same identity and settings:
+        sessions mostly publish to the same channel."""
         hub, identity, known = self.hub, self.identity, self._permitted
         permitted = (
             known is not None
@@ -288,7 +216,7 @@ class Session(SessionState):
             and known[2] is hub.configuration
         )
         configuration = hub.configuration
-        message_id = self._can.publisher.publish(
+        message_id = self._host.publisher.publish(
             hub, identity, item, reply, self.connection.technology, self.id, permitted
         )
         if not permitted and item.producer is None:
@@ -298,30 +226,46 @@ class Session(SessionState):
     # -- the end --------------------------------------------------------------------------------
 
     def disconnected(self, keep_state: bool = True) -> None:
-        """The connection is gone, or about to be. `keep_state`: its client may restore it."""
-        self._can.close(self, keep_state)
+        """The connection is lost or closing. `keep_state`: the client may restore the session."""
+        self._host.close(self, keep_state)
+
+    @property
+    def restorable(self) -> bool:
+        return self.restore_hash is not None
 
     def lost(self) -> None:
-        """The connection is gone; the client may restore the session."""
-        self._can.close_soon(self)
+        """The connection is lost; the client may restore the session."""
+        self._host.close_soon(self)
 
     def cut_off(self, unread_bytes: int) -> None:
-        """The client reads too slowly: this many bytes that wait for it are dropped."""
+        """The client reads too slowly: this many pending bytes are dropped."""
         self.hub.counters.slow_consumers += 1
-        self._can.chronicle.cut_off(self, unread_bytes)
+        self._host.chronicle.cut_off(self, unread_bytes)
 
     def cancel_requests(self) -> None:
-        for background in (self._topic_requests, self._service_requests):
-            if background is not None:
-                background.close()
+        for under_way in (self._under_way or {}).values():
+            under_way.give_up()
 
     # -- requests that take time ----------------------------------------------------------------
 
     def run(self, work: Coroutine[Any, Any, None], req_id: int = 0, channels: int = 1) -> None:
-        """Do this first; requests that come meanwhile wait."""
+        """Runs work; later requests wait until it ends."""
         self.busy = channels or 1
         self.connection.pause_reading()
-        self._can.tasks.start(self._finish(work, req_id))
+        self._host.tasks.start(self._finish(work, req_id))
+
+    def run_beside(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs work concurrently with later requests."""
+        return self._host.tasks.start(work)
+
+    def under_way(self, subject: Subject) -> UnderWay:
+        """The session's requests in progress about the subject."""
+        if self._under_way is None:
+            self._under_way = {}
+        known = self._under_way.get(subject)
+        if known is None:
+            known = self._under_way[subject] = UnderWay()
+        return known
 
     async def _finish(self, work: Coroutine[Any, Any, None], req_id: int) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Subscriptions of sessions: who may follow what, what they missed, and taking it away again."""
+"""Subscriptions of sessions: permission, missed messages, and the end of access."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
-from hubbub.domain.documents.changes import DocumentUpdate
 from hubbub.domain.errors import (
     HubbubError,
     NotFound,
@@ -20,34 +19,36 @@ from hubbub.domain.notices import (
     ChannelFailure,
     ChannelReset,
     Failed,
-    NotificationInfo,
     Subscribed,
     Unsubscribed,
 )
 from hubbub.domain.patterns import is_pattern
-from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem, Unsubscribe
 from hubbub.engine.access.registry import AccessRegistry
-from hubbub.engine.delivery.document_feed import updated
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.sessions.attendance import Attendance, check_presence_data
-from hubbub.engine.sessions.catch_up import Replay, Replayer
+from hubbub.engine.sessions.attendance import SessionPresence, check_presence_data
+from hubbub.engine.sessions.catch_up import CatchUp, Replayer
 from hubbub.engine.sessions.channel_tokens import ChannelTokens, drop_ended
 from hubbub.engine.sessions.journal import Chronicle
 from hubbub.engine.sessions.patterns import NO_PATTERNS, PatternSubscriptions, Prepared
-from hubbub.engine.sessions.plans import Missed, Plan, Room
+from hubbub.engine.sessions.plans import Missed, Plan, PlanMemory
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.ports.bus import (
     Bus,
+    Detach,
+    Leave,
+    Occupy,
 )
 from hubbub.ports.clock import Clock
 from hubbub.tasks import TaskSet, side_by_side
 
 _CHECKS_IN_A_TURN = 5
-"""Channels of one request whose permission is checked in one turn of the loop: long patterns and
-names take up to 0.2 ms each."""
+"""Channels of one request whose permission is checked in one turn of the event loop: long patterns
+and names take up to 0.2 ms each."""
 
 
 class Subscriptions:
@@ -64,7 +65,9 @@ class Subscriptions:
         access: AccessRegistry,
         tasks: TaskSet,
         channel_tokens: ChannelTokens,
+        room_feeds: RoomFeeds,
     ) -> None:
+        self._room_feeds = room_feeds
         self._access = access
         self._channel_tokens = channel_tokens
         self._bus = bus
@@ -73,7 +76,7 @@ class Subscriptions:
         self._limits = limits
         self._restore_keys = restore_keys
         self._chronicle = chronicle
-        self.attendance = Attendance(bus, restore_keys)
+        self.attendance = SessionPresence(bus, restore_keys)
         self._replayer = Replayer(bus, fanout, clock)
         self.patterns = PatternSubscriptions(
             self, bus, limits, clock, restore_keys, chronicle, access, tasks
@@ -91,11 +94,11 @@ class Subscriptions:
     async def subscribe_by_name(
         self,
         session: SessionState,
-        named: Sequence[ChannelRequest],
+        named: Sequence[SubscribeItem],
         patterns: Prepared = NO_PATTERNS,
         req_id: int = 0,
     ) -> None:
-        """A name with a wildcard is refused here. What became of patterns is told with the rest."""
+        """Refuses names with a wildcard; the results of patterns are part of the same response."""
         plans, failures = await self.prepare(session, named)
         confirmations = tuple(plan.confirmation() for plan in plans)
         refused = (*failures, *patterns.failures)
@@ -103,11 +106,11 @@ class Subscriptions:
         await self.begin(session, plans)
 
     async def prepare(
-        self, session: SessionState, wanted: Iterable[ChannelRequest]
+        self, session: SessionState, wanted: Iterable[SubscribeItem]
     ) -> tuple[list[Plan], list[ChannelFailure]]:
-        """Check each channel and find out what the session missed. The owners, who may be on other
-        nodes, are asked side by side. Every plan must be begun."""
-        asked: dict[str, ChannelRequest] = {}
+        """Checks each channel and determines what the session missed. Owners, perhaps on other
+        nodes, are asked concurrently. Every plan must be begun."""
+        asked: dict[str, SubscribeItem] = {}
         failures: list[ChannelFailure] = []
         for number, channel in enumerate(wanted, 1):
             if number % _CHECKS_IN_A_TURN == 0:
@@ -122,7 +125,7 @@ class Subscriptions:
                 failures.append(ChannelFailure(channel.channel, error))
         if session.patterns:
             session.planned = {*(session.planned or ()), *asked}
-        room = Room(len(asked))
+        room = PlanMemory(len(asked))
         answers = await side_by_side(
             [self._try_plan(session, each, room) for each in asked.values()]
         )
@@ -137,8 +140,8 @@ class Subscriptions:
         return plans, failures
 
     async def begin(self, session: SessionState, plans: Sequence[Plan]) -> None:
-        """Called right after the plans were confirmed. Those without a replay begin before
-        anything waits, so that they start exactly at the confirmed serial."""
+        """Called immediately after the plans were confirmed. Those without a replay begin before
+        anything is awaited, so that they start exactly at the confirmed serial."""
         confirmed = [(plan.feed.epoch, plan.feed.position) for plan in plans]
         try:
             for plan in plans:
@@ -159,8 +162,8 @@ class Subscriptions:
                 self.drop_if_unused(session.hub, plan.feed)
 
     def _end_plan(self, session: SessionState, channel: str) -> None:
-        """Where nothing came of the plan, the session keeps no token for the channel: those of
-        failed subscriptions would pile up. A pattern may have it join the channel again."""
+        """After a failed plan, drops the channel's token, since tokens of failed subscriptions
+        would pile up. A pattern may join the session to the channel again."""
         if channel not in (session.feeds or ()):
             session.drop_token(channel)
         if session.planned is not None:
@@ -180,8 +183,8 @@ class Subscriptions:
         session.send(Unsubscribed(tuple(ended), tuple(failures), request.req_id))
 
     def _unsubscribe(self, session: SessionState, channel: str) -> bool:
-        """Whether there was a subscription by this name. A channel that a pattern of the session
-        matches is followed by the pattern from now on."""
+        """Returns whether the session was subscribed by name. If one of its patterns matches, it
+        continues to follow the channel by the pattern."""
         if is_pattern(channel):
             return self.patterns.end(session, channel)
         if channel in (session.matched or ()):
@@ -194,7 +197,7 @@ class Subscriptions:
         return True
 
     def end(self, session: SessionState, channel: str) -> bool:
-        """Whether there was a subscription to end."""
+        """Returns whether the session was subscribed."""
         feed = session.feeds.pop(channel, None) if session.feeds else None
         if feed is None:
             return False
@@ -205,16 +208,16 @@ class Subscriptions:
         return True
 
     def _left(self, session: SessionState, feed: Feed) -> None:
-        """The session does not follow the channel by its name any more."""
+        """The session no longer follows the channel by name."""
         hub, channel = session.hub, feed.channel
         rules = hub.rules_for(channel)
         self._chronicle.unsubscribed(session, channel)
         session.show(channel, None)
         session.drop_token(channel)
         if rules.presence:
-            self._bus.leave(hub.name, channel, [session.id])
+            self._bus.tell(Leave(hub.name, channel, (session.id,)))
         if rules.occupancy and feed.occupants:
-            self._bus.occupy(hub.name, channel, feed.occupants)
+            self._bus.tell(Occupy(hub.name, channel, feed.occupants))
         self.drop_if_unused(hub, feed)
         self._restore_keys.touched(session)
 
@@ -224,8 +227,8 @@ class Subscriptions:
             self.end(session, channel)
 
     def abandon_to(self, session: SessionState, kept: Container[str]) -> None:
-        """Take a session off its channels. Its successor is about to begin those that it `kept`:
-        nobody hears that it left them."""
+        """Removes a session from its channels. Its successor is about to begin the `kept` ones, for
+        which no leave is announced."""
         self.patterns.end_all(session)
         for channel in [channel for channel in session.feeds or () if channel not in kept]:
             self.end(session, channel)
@@ -236,13 +239,13 @@ class Subscriptions:
             self.drop_if_unused(session.hub, feed)
 
     def recheck(self, session: SessionState) -> None:
-        """The session has become someone else: end what that one may not follow."""
+        """The session's identity changed: ends subscriptions that it does not permit."""
         self._access.review_one(session.hub.name, session)
         if session.patterns:
             self.patterns.recheck(session)
 
     def lose(self, session: SessionState, channels: Sequence[str], reason: NotPermitted) -> None:
-        """End what the session may no longer follow, and tell it why."""
+        """Ends subscriptions to channels that the session may no longer read, and tells it why."""
         for channel in channels:
             self.end(session, channel)
         failures = tuple(ChannelFailure(channel, reason) for channel in channels)
@@ -252,7 +255,7 @@ class Subscriptions:
 
     @contextmanager
     def _telling(self, session: SessionState, plan: Plan) -> Iterator[None]:
-        """Tell the session what went wrong with one of its subscriptions."""
+        """Sends the error of one subscription to the session."""
         try:
             yield
         except NotPermitted as error:  # access ended since the subscription was confirmed
@@ -261,7 +264,7 @@ class Subscriptions:
         except HubbubError as error:
             session.send(Failed(error))
 
-    def _check(self, session: SessionState, wanted: ChannelRequest, planned: int) -> None:
+    def _check(self, session: SessionState, wanted: SubscribeItem, planned: int) -> None:
         session.check_identity()
         channel = check_name(wanted.channel, "channel")
         if drop_ended(session, (channel,)):
@@ -280,14 +283,14 @@ class Subscriptions:
             )
 
     async def _try_plan(
-        self, session: SessionState, wanted: ChannelRequest, room: Room
+        self, session: SessionState, wanted: SubscribeItem, room: PlanMemory
     ) -> Plan | HubbubError:
         try:
             return await self._plan(session, wanted, room)
         except HubbubError as error:
             return error
 
-    async def _plan(self, session: SessionState, wanted: ChannelRequest, room: Room) -> Plan:
+    async def _plan(self, session: SessionState, wanted: SubscribeItem, room: PlanMemory) -> Plan:
         hub, channel = session.hub, wanted.channel
         if not wanted.by_pattern:
             await hub.consent(session.reader_of(channel).identity, channel, session.id)
@@ -296,49 +299,45 @@ class Subscriptions:
         try:
             await feed.attach(wanted.by_pattern)
             missed = None
-            if feed.notifications is None:
+            if feed.holds_messages:
                 missed = await self._replayer.missed(hub.name, wanted, room)
             if missed is not None and missed.recovered:
                 await _bring_up_to(feed, missed)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None
-            updates = await self._replayer.missed_updates(hub.name, wanted, room)
+            part_missed = () if feed.part is None else await feed.part.read_missed(wanted, room)
             if retains:
                 retained = (await feed.ask_owner(wanted.by_pattern)).retained
         except BaseException:
             feed.users -= 1
             self.drop_if_unused(hub, feed)
             raise
-        return Plan(feed, wanted, missed, retains, retained, passed, updates)
+        return Plan(feed, wanted, missed, retains, retained, passed, part_missed)
 
     def _begin_live(self, session: SessionState, plan: Plan) -> None:
         plan.feed.admit(session)
         retained = plan.newest_retained()
         if retained is not None:
             self._replayer.send_retained(session, plan.feed, retained)
-        _tell_document(session, plan)
+        _tell_part(session, plan)
         channel, by_pattern = plan.feed.channel, plan.wanted.by_pattern
         if channel not in (session.feeds or ()):
             self.join(session, plan.feed, by_pattern)
         elif not by_pattern and self._unobserve(session, plan.feed):
             self._joined(session, plan.feed)  # it follows the channel by its name from now on
-        if plan.feed.notifications is not None:
-            session.send(NotificationInfo(channel, plan.feed.notifications))
 
     def tell_state(self, session: SessionState, feed: Feed, retained: Message | None) -> None:
-        """What else there is to say of a channel that a session has begun to follow."""
+        """Sends the rest of the channel's state to a session that now follows it."""
         if retained is not None:
             self._replayer.send_retained(session, feed, retained)
-        if feed.document is not None:
-            session.send(feed.document.info())
-        if feed.notifications is not None:
-            session.send(NotificationInfo(feed.channel, feed.notifications))
+        if feed.part is not None:
+            session.send(feed.part.info())
 
     async def _replay(
         self, session: SessionState, plan: Plan, missed: Missed, epoch: str, serial: int
     ) -> None:
-        """Send what was missed, page by page, and join the live feed exactly where it ends. The
-        session was told that it is in this epoch, and, if what it missed is gone, after this
-        serial. No page is held while the client takes its time."""
+        """Sends the missed messages page by page, and joins the live feed exactly where they end.
+        The confirmation named this epoch and, if messages were lost, the serial after which they
+        begin. No page is kept in memory while the client reads."""
         feed, by_pattern = plan.feed, plan.wanted.by_pattern
         held = session.feeds.pop(feed.channel, None) if session.feeds else None
         if held is not None and not self._remove(session, held):
@@ -347,9 +346,9 @@ class Subscriptions:
         retained = plan.retained  # a newer one is among what follows
         if retained is not None and not missed.includes(retained, epoch):
             self._replayer.send_retained(session, plan.feed, retained)
-        replay, page = Replay(session, feed, serial), plan.take_page()
+        replay, page = CatchUp(session, feed, serial), plan.take_page()
         if missed.continues(epoch):
-            replay = Replay(session, feed, missed.start)
+            replay = CatchUp(session, feed, missed.start)
             if page is not None:
                 await self._replayer.send(replay, page)
         del missed, page
@@ -373,7 +372,7 @@ class Subscriptions:
             sent = None
         # From the check of the position to here nothing waited: no message fits in between.
         if not session.closed:
-            _tell_document(session, plan)
+            _tell_part(session, plan)
             self.join(session, feed, by_pattern, sent)
 
     def join(
@@ -383,8 +382,8 @@ class Subscriptions:
         by_pattern: bool = False,
         sent: int | None = None,
     ) -> None:
-        """`sent`: the last serial of a replay. Raises `NotPermitted`, and `TooManyMatches` where it
-        is for a pattern."""
+        """`sent`: the last serial of a replay. Raises `NotPermitted`, and `TooManyMatches` for a
+        subscription by a pattern."""
         if by_pattern:
             self.patterns.bounds.check_match(session, feed.channel)
         feed.add(session, session.connection, sent)
@@ -402,13 +401,13 @@ class Subscriptions:
         self._restore_keys.touched(session)
 
     def _remove(self, session: SessionState, feed: Feed) -> bool:
-        """Whether the session followed the channel by patterns only."""
+        """Returns whether the session followed the channel only by patterns."""
         feed.remove(session.connection)
         session.hub.counters.subscriptions -= 1
         return self._unobserve(session, feed)
 
     def _observe(self, session: SessionState, feed: Feed) -> None:
-        """The session, which follows the channel, does so by patterns only."""
+        """The session continues to follow the channel only by patterns."""
         if session.matched is None:
             session.matched = {}
         session.matched[feed.channel] = None
@@ -417,7 +416,7 @@ class Subscriptions:
             session.hub.patterns.count(session, 1)
 
     def _unobserve(self, session: SessionState, feed: Feed) -> bool:
-        """Whether the session followed the channel by patterns only."""
+        """Returns whether the session followed the channel only by patterns."""
         if session.matched is None or session.matched.pop(feed.channel, self) is self:
             return False
         feed.observers -= 1
@@ -427,41 +426,37 @@ class Subscriptions:
         return True
 
     def feed_of(self, hub: Hub, channel: str) -> Feed:
-        """The feed, which is there as long as somebody uses it (`drop_if_unused`)."""
+        """The feed, which exists while it is used (`drop_if_unused`)."""
         feed = hub.feeds.get(channel)
         if feed is None:
-            feed = Feed(hub, channel, self._bus, self._fanout, self._clock, self._access)
+            feed = Feed(
+                hub, channel, self._bus, self._fanout, self._clock, self._access, self._room_feeds
+            )
             hub.add_feed(feed)
         return feed
 
     def drop_if_unused(self, hub: Hub, feed: Feed) -> None:
-        """Let go of a feed that nobody uses. Where it is followed by patterns only, its owner
-        hears that nobody follows it by name any more."""
+        """Closes a feed that is not used. If it is followed only by patterns, its owner is told."""
         if feed.users or feed.occupants or hub.feeds.get(feed.channel) is not feed:
             return
         if not feed.subscribers:
             hub.remove_feed(feed)
         if feed.direct or not feed.attached:
             feed.direct = False
-            self._bus.detach(hub.name, feed.channel)
+            self._bus.tell(Detach(hub.name, feed.channel))
 
 
-def _tell_document(session: SessionState, plan: Plan) -> None:
-    """Where the channel's document stands, and what leads there from the version that the session
-    has. Nothing waits between this and the beginning of the live feed."""
-    document, wanted = plan.feed.document, plan.wanted
-    if document is None:
-        return
-    plan.feed.admit(session)
-    missed: list[DocumentUpdate] = []
-    if wanted.document_version is not None:
-        missed = document.up_to_now(wanted.document_version, wanted.document_epoch, plan.updates)
-    session.send(document.info(), *[updated(wanted.channel, each) for each in missed])
+def _tell_part(session: SessionState, plan: Plan) -> None:
+    """Sends the state that a room adds to the channel, and the missed changes. Nothing is awaited
+    between this and the start of the live feed."""
+    part = plan.feed.part
+    if part is not None:
+        session.send(part.info(), *part.catch_up(plan.wanted, plan.part_missed))
 
 
 async def _bring_up_to(feed: Feed, missed: Missed) -> None:
-    """A session that was at another node can be ahead of this one's feed, which would bring it
-    again what it has. Raises `Unavailable` where the owner does not help."""
+    """A session that was on another node may be ahead of this node's feed, which would send
+    duplicates: the feed catches up first. Raises `Unavailable` if the owner does not respond."""
     epoch, start = missed.epoch, missed.start
     if epoch != feed.epoch or start > feed.position:
         await feed.reach(epoch, start)

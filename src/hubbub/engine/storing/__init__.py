@@ -1,1 +1,1 @@
-"""What happens around storing: validators before it, savers after it."""
+"""Hooks around storing: validators run before it, savers after it."""

@@ -1,4 +1,4 @@
-"""Validators and savers of collections: functions of who embeds the hub, and of plugins."""
+"""Validators and savers of collections: functions of an embedding application, and of plugins."""
 
 from __future__ import annotations
 
@@ -12,40 +12,40 @@ import msgspec
 from hubbub.domain.commands.jids import channel_id
 from hubbub.domain.commands.status import CommandRefused, Status
 from hubbub.domain.errors import ValidationFailed
-from hubbub.domain.plugins.shape import DEFAULT_TIMEOUT_MS, SAVED, VALIDATE, Shape
+from hubbub.domain.plugins.shape import DEFAULT_TIMEOUT_MS, SAVED, VALIDATE, PluginShape
 from hubbub.domain.rules import PLUGIN_COLLECTION
 from hubbub.ports.plugins import CallContext, PluginCall, PluginHost, PluginReply, Plugins
 
 logger = logging.getLogger(__name__)
 
 ALL_MESSAGES = "hMessages"
-"""The virtual collection of all messages, whatever channel or user they are for."""
+"""The virtual collection of all messages to any channel or user."""
 DIRECT_MESSAGES = "hDirectMessages"
 _OF_COMMANDS = frozenset({"hChannels", "hCommands", "hResults", "hSubscriptions"})
-"""Collections of objects that are no messages."""
+"""Collections of objects other than messages."""
 
 Document = dict[str, Any]
 Hook = Callable[[Document, CallContext], Awaitable[object]]
-"""Gets a copy of its own. A validator returns None or True for a document that is good, and refuses
-with a text, with a status and a text, with False, or by raising `CommandRefused`."""
+"""Receives its own copy of a document. A validator accepts with None or True, and refuses with a
+text, with a status and a text, with False, or by raising `CommandRefused`."""
 
 
 class NoHost(PluginHost):
-    """For calls that have nobody to ask for."""
+    """The host of calls without a user to act for."""
 
     async def ask(self, operation: str, arguments: bytes) -> PluginReply:
         text = f"{operation} is not available to a validator or saver"
         return PluginReply(int(Status.NOT_AVAILABLE), text=text)
 
 
-_NO_SHAPES: Mapping[str, Shape] = {}
+_NO_SHAPES: Mapping[str, PluginShape] = {}
 
 
 class NoPlugins(Plugins):
-    def find(self, name: str) -> Shape | None:
+    def find(self, name: str) -> PluginShape | None:
         return None
 
-    def names(self) -> Mapping[str, Shape]:
+    def names(self) -> Mapping[str, PluginShape]:
         return _NO_SHAPES
 
     async def call(self, hub: str, call: PluginCall, host: PluginHost) -> PluginReply:
@@ -53,7 +53,7 @@ class NoPlugins(Plugins):
 
 
 def collections_of(hub: str, channel: str) -> tuple[str, ...]:
-    """Under which names validators and savers know the messages of a channel."""
+    """The collections to which messages of the channel belong."""
     if channel in _OF_COMMANDS:
         return (channel,)
     if channel.startswith(PLUGIN_COLLECTION):
@@ -64,22 +64,26 @@ def collections_of(hub: str, channel: str) -> tuple[str, ...]:
 
 
 class StoringHooks:
-    """Of all hubs. `validate` before a document is stored, `saved` after."""
+    """The hooks of all hubs: `validate` before a document is stored, `saved` after it."""
 
     def __init__(self, plugins: Plugins | None = None) -> None:
         self._plugins = plugins or NoPlugins()
+        self.in_use = plugins is not None
+        """Whether any validator or saver may exist."""
         self._validators: dict[str, list[Hook]] = {}
         self._savers: dict[str, list[Hook]] = {}
-        self._indexed: Mapping[str, Shape] = _NO_SHAPES
+        self._indexed: Mapping[str, PluginShape] = _NO_SHAPES
         self._of_plugins: dict[str, dict[str, list[Hook]]] = {VALIDATE: {}, SAVED: {}}
 
     def add_validator(self, collection: str, validator: Hook) -> None:
         """`collection` is `#channel@hub`, `#channel` for that channel of every hub, `hMessages`,
         `hDirectMessages`, `hChannels`, `hCommands`, `hResults` or `hSubscriptions`."""
         self._validators.setdefault(collection, []).append(validator)
+        self.in_use = True
 
     def add_saver(self, collection: str, saver: Hook) -> None:
         self._savers.setdefault(collection, []).append(saver)
+        self.in_use = True
 
     def concern(self, collections: tuple[str, ...]) -> bool:
         return any(self._of(collections, VALIDATE)) or any(self._of(collections, SAVED))
@@ -87,8 +91,8 @@ class StoringHooks:
     async def validate(
         self, hub: str, collections: tuple[str, ...], encoded: bytes, sender: str = ""
     ) -> None:
-        """All validators of all names of the collection, at the same time; of several refusals, the
-        one of the validator that was added first. Raises `ValidationFailed`."""
+        """Runs all validators of the document's collections concurrently; of several refusals, the
+        one of the validator added first is raised. Raises `ValidationFailed`."""
         context = CallContext(hub, sender, collection=collections[0])
         hooks = list(self._of(collections, VALIDATE))
         for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
@@ -98,13 +102,13 @@ class StoringHooks:
     async def saved(
         self, hub: str, collections: tuple[str, ...], encoded: bytes, sender: str = ""
     ) -> None:
-        """All savers, at the same time. What they raise is logged and undoes nothing."""
+        """Runs all savers concurrently. Their exceptions are logged and undo nothing."""
         context = CallContext(hub, sender, collection=collections[0])
         hooks = list(self._of(collections, SAVED))
         for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
             if refusal is not None:
                 name = collections[0]
-                logger.error("a saver of %s in hub %s failed: %s", name, hub, refusal.text)
+                logger.error("hub %s: a saver of %s failed: %s", hub, name, refusal.text)
 
     def _of(self, collections: tuple[str, ...], function: str) -> Iterator[Hook]:
         if self._plugins.names() is not self._indexed:
@@ -114,8 +118,8 @@ class StoringHooks:
             for collection in collections:
                 yield from hooks.get(collection, ())
 
-    def _index(self, shapes: Mapping[str, Shape]) -> None:
-        """By collection, since messages ask for them."""
+    def _index(self, shapes: Mapping[str, PluginShape]) -> None:
+        """Hooks by collection."""
         self._indexed = shapes
         self._of_plugins = {VALIDATE: {}, SAVED: {}}
         for name, shape in shapes.items():
@@ -126,7 +130,7 @@ class StoringHooks:
 
 
 class _PluginHook:
-    """The validator or saver of a plugin, called like a function of this process."""
+    """A plugin's validator or saver, called like a function of this process."""
 
     def __init__(self, plugins: Plugins, name: str, function: str, timeout_ms: int) -> None:
         self._plugins = plugins
@@ -143,7 +147,7 @@ class _PluginHook:
 
 
 async def _judge(hook: Hook, encoded: bytes, context: CallContext) -> CommandRefused | None:
-    """Within the time that a plugin has by default; a plugin keeps its own."""
+    """Applies the default time limit of plugins; a plugin enforces its own."""
     seconds = None if isinstance(hook, _PluginHook) else DEFAULT_TIMEOUT_MS / 1000
     try:
         async with asyncio.timeout(seconds):

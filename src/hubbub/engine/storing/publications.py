@@ -1,4 +1,4 @@
-"""Messages that validators look at before they go to their channel's owner, and savers after."""
+"""Runs validators on messages before they go to their channel's owner, and savers after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from hubbub.domain.commands.mapping import from_message
 from hubbub.domain.commands.objects import write_message
 from hubbub.domain.errors import HubbubError, Internal, Overloaded
-from hubbub.domain.messages import Message, change_of
+from hubbub.domain.messages import Message
 from hubbub.domain.rules import Rules
 from hubbub.engine.storing.hooks import ALL_MESSAGES, StoringHooks, collections_of
 from hubbub.ports.bus import PublishOutcome, PublishReply
@@ -20,13 +20,13 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 1000
-"""Messages of a hub that wait for their validators."""
+"""Maximum number of a hub's messages that wait for their validators."""
 
 HandOn = Callable[[Message, PublishReply], None]
 Refuse = Callable[[Message, HubbubError, PublishReply], None]
 
 
-class _Waiting:
+class _WaitingPublication:
     __slots__ = ("collections", "hand_on", "message", "refuse", "reply")
 
     def __init__(
@@ -41,24 +41,18 @@ class _Waiting:
 
 
 class Publications:
-    """Messages of a channel keep their order: one of them is with its validators, the others
-    wait. Confirmations wait for savers."""
+    """Messages of a channel keep their order: while one is validated, the others wait. Publishers
+    are acknowledged after the savers ran."""
 
     def __init__(self, hooks: StoringHooks) -> None:
         self.hooks = hooks
-        self._queues: dict[tuple[str, str], deque[_Waiting]] = {}
+        self._queues: dict[tuple[str, str], deque[_WaitingPublication]] = {}
         self._waiting: dict[str, int] = {}
         self._tasks = TaskSet()
 
     def concern(self, message: Message, rules: Rules) -> bool:
-        """Whether the message is to be stored, also as the retained one alone, in a collection that
-        somebody looks at."""
-        stored = (
-            rules.store
-            and (message.store or rules.store_by_default)
-            and not message.transient
-            and change_of(message) is None
-        )
+        """Whether the message will be stored (or retained) in a collection with hooks."""
+        stored = rules.store and (message.store or rules.store_by_default) and not message.transient
         return (
             stored or (message.retain and rules.retain and bool(message.payload))
         ) and self.hooks.concern(collections_of(message.hub, message.channel))
@@ -66,7 +60,7 @@ class Publications:
     def publish(
         self, message: Message, reply: PublishReply, hand_on: HandOn, refuse: Refuse
     ) -> None:
-        """Exactly one of `hand_on` and `refuse` is called, later."""
+        """Calls exactly one of `hand_on` and `refuse`, later."""
         hub = message.hub
         if self._waiting.get(hub, 0) >= MAX_WAITING:
             refuse(
@@ -77,13 +71,13 @@ class Publications:
             return
         self._waiting[hub] = self._waiting.get(hub, 0) + 1
         collections = collections_of(hub, message.channel)
-        waiting = _Waiting(message, collections, reply, hand_on, refuse)
+        waiting = _WaitingPublication(message, collections, reply, hand_on, refuse)
         queue = self._queues.setdefault((hub, message.channel), deque())
         queue.append(waiting)
         if len(queue) == 1:
             self._tasks.start(self._work(queue))
 
-    async def _work(self, queue: deque[_Waiting]) -> None:
+    async def _work(self, queue: deque[_WaitingPublication]) -> None:
         while queue:
             waiting = queue[0]
             message = waiting.message
@@ -92,14 +86,14 @@ class Publications:
             except HubbubError as error:
                 waiting.refuse(message, error, waiting.reply)
             except Exception:
-                logger.exception("a message could not be shown to its validators")
+                logger.exception("a message could not be validated")
                 waiting.refuse(message, Internal("validating the message failed"), waiting.reply)
             queue.popleft()
             self._left(message.hub)
             if not queue:
                 del self._queues[message.hub, message.channel]
 
-    async def _submit(self, waiting: _Waiting) -> None:
+    async def _submit(self, waiting: _WaitingPublication) -> None:
         """Raises `ValidationFailed`."""
         message = waiting.message
         document = msgspec.structs.replace(from_message(message), transient=False)
@@ -118,7 +112,7 @@ class Publications:
         waiting.hand_on(message, stored)
 
     async def _saved(
-        self, waiting: _Waiting, encoded: bytes, sender: str, outcome: PublishOutcome
+        self, waiting: _WaitingPublication, encoded: bytes, sender: str, outcome: PublishOutcome
     ) -> None:
         try:
             await self.hooks.saved(waiting.message.hub, waiting.collections, encoded, sender)

@@ -1,1 +1,1 @@
-"""Exactly-once: producers, durable subscriptions, acknowledgements, dead letters."""
+"""Exactly-once delivery: producers, durable subscriptions, acknowledgements, dead letters."""

@@ -1,26 +1,29 @@
-"""The cursor cache: durable subscriptions in memory and on disk, and messages read ahead."""
+"""The cursor cache: durable subscriptions in memory and on disk, with read-ahead of messages."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from itertools import islice
 from typing import Any
 
+from msgspec import UNSET
+
+from hubbub.domain.audit import Audit
 from hubbub.domain.cursors import runs_of
 from hubbub.domain.errors import HubbubError, StaleOwner
 from hubbub.domain.history import PAGE_BYTES, size_of
 from hubbub.domain.messages import Message
-from hubbub.domain.topics import SubscriptionKey
+from hubbub.domain.topics import SubscriptionKey, no_topic
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.terms import Terms
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.topics.cursors import (
     Cursors,
     DurableSubscription,
     cursor_of,
-    no_topic,
     not_subscribed,
 )
 from hubbub.ports.storage.topics import TopicStore
@@ -29,35 +32,38 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 _READ_AHEAD = 500
-"""Messages that are read from the store at once, for the next who ask."""
+"""Messages read from the store at once for the next consumers."""
 
 
 def subscriptions_of(channel: Channel) -> Sequence[DurableSubscription]:
-    """Those in memory, as they are now."""
-    return tuple(channel.cursors.subscriptions.values()) if channel.cursors is not None else ()
+    """The subscriptions that are in memory, as a snapshot."""
+    cursors = channel.state_of(Cursors)
+    return tuple(cursors.subscriptions.values()) if cursors is not None else ()
 
 
 class CursorCache:
-    """Of all channels of one owner."""
+    """Durable subscriptions of all channels of one owner."""
 
     def __init__(
-        self, store: TopicStore, terms: Mapping[int, int], counters: defaultdict[str, TopicCounters]
+        self, store: TopicStore, terms: Terms, counters: defaultdict[str, TopicCounters]
     ) -> None:
         self.store = store
-        self.channels: dict[Channel, None] = {}
-        """Those whose subscriptions are in memory."""
+        self.channels: dict[tuple[str, str], Channel] = {}
+        """Channels whose subscriptions are in memory, by hub and name."""
         self._terms = terms
         self._counters = counters
         self._tasks = TaskSet(_log_unsaved)
 
     def forget(self, channel: Channel) -> None:
-        self.channels.pop(channel, None)
-        subscriptions, channel.cursors = subscriptions_of(channel), None
+        subscriptions = subscriptions_of(channel)
+        if self.channels.get((channel.hub, channel.name)) is channel:
+            del self.channels[channel.hub, channel.name]
+        channel.drop_state(Cursors)
         for subscription in subscriptions:
             subscription.end()
 
     async def settle(self) -> None:
-        """Let what was begun end."""
+        """Waits for reads and writes in progress."""
         await self._tasks.settle()
 
     async def settle_so_far(self) -> None:
@@ -66,8 +72,8 @@ class CursorCache:
     # -- subscriptions --------------------------------------------------------------------------
 
     async def subscription(self, channel: Channel, key: SubscriptionKey) -> DurableSubscription:
-        """Raises `NotSubscribed`, `TopicNotFound`."""
-        cursors = channel.cursors
+        """A durable subscription. Raises `NotSubscribed`, `TopicNotFound`."""
+        cursors = channel.state_of(Cursors)
         if cursors is None or not cursors.ready.is_set():
             cursors = await self.cursors(channel)
         return self.find(channel, cursors, key)
@@ -83,14 +89,15 @@ class CursorCache:
         raise not_subscribed(key)
 
     async def cursors(self, channel: Channel) -> Cursors:
-        """The channel's subscriptions, read from the store at the first time."""
-        cursors = channel.cursors
+        """The channel's subscriptions, read from the store at the first call."""
+        cursors = channel.state_of(Cursors)
         if cursors is None:
-            cursors = channel.cursors = Cursors()
+            cursors = Cursors()
+            channel.put_state(cursors)
             try:
                 saved = await self.store.read_cursors(channel.hub, channel.name)
             except BaseException:
-                channel.cursors = None
+                channel.drop_state(Cursors)
                 cursors.ready.set()
                 raise
             for each in saved:
@@ -98,7 +105,7 @@ class CursorCache:
                 subscription = DurableSubscription(key, cursor_of(each, channel.epoch))
                 cursors.subscriptions[each.owner, each.name] = subscription
                 self._lose_before(channel, subscription, channel.first)
-            self.channels[channel] = None
+            self.channels[channel.hub, channel.name] = channel
             cursors.ready.set()
         elif not cursors.ready.is_set():
             await cursors.ready.wait()
@@ -106,40 +113,50 @@ class CursorCache:
         return cursors
 
     async def save(
-        self, channel: Channel, subscription: DurableSubscription, changed: bool = False
+        self,
+        channel: Channel,
+        subscription: DurableSubscription,
+        changed: bool = False,
+        new: bool = False,
+        audit: Audit = UNSET,
     ) -> None:
-        """Have the subscription on disk as it is now. Saves that meet are one."""
+        """Writes the subscription's current state to disk; concurrent saves are merged, except
+        one with an audit entry. Raises
+        `QuotaExceeded` for a new subscription."""
         if changed:
             subscription.version += 1
         target = subscription.version
         async with subscription.lock:
-            if subscription.saved >= target or subscription.gone:
+            if (not audit and subscription.saved >= target) or subscription.gone:
                 return
             version = subscription.version
             try:
-                await self.store.save_cursor(subscription.to_save(), *self.term(channel))
+                store = self.store.audited(audit)
+                save = store.create_cursor if new else store.save_cursor
+                await save(subscription.to_save(), *self.term(channel))
             except StaleOwner:
-                channel.cursors = None  # another node knows better
+                channel.drop_state(Cursors)  # another node knows better
                 raise
             subscription.saved = version
 
     def save_soon(self, channel: Channel, subscription: DurableSubscription) -> None:
-        """It changed in a way that nobody waits for."""
+        """Schedules a save that nobody waits for."""
         subscription.version += 1
         self.run(self.save(channel, subscription))
 
     def term(self, channel: Channel) -> tuple[int, int]:
-        return channel.partition, self._terms.get(channel.partition, 0)
+        return channel.partition, self._terms.of(channel)
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Something that ends by itself, and is waited for when the owner stops."""
+        """Starts a task that ends by itself; the owner waits for it when it stops."""
         self._tasks.start(work)
 
     # -- messages -------------------------------------------------------------------------------
 
     async def read(self, channel: Channel, serials: Sequence[int]) -> dict[int, Message]:
-        """Some of them, about a page at most, in any case the first ones, unless they are gone."""
-        cursors = channel.cursors
+        """Returns about a page of the messages with these serials, at least the first ones unless
+        they were deleted."""
+        cursors = channel.state_of(Cursors)
         if cursors is not None:
             known = cursors.known(serials[0]) or await self._page_ahead(cursors, serials[0])
             if known:
@@ -166,13 +183,14 @@ class CursorCache:
         return found
 
     def _read_ahead(self, channel: Channel, cursors: Cursors) -> None:
-        """The store reads the next page while this one is handed out."""
+        """Starts reading the next page while the current one is delivered."""
         last = cursors.page[-1].serial
         if cursors.ahead is None and last < channel.head and not cursors.known(last + 1):
             cursors.ahead = self._tasks.start(self._next_page(channel, last))
 
     async def _next_page(self, channel: Channel, after: int) -> Sequence[Message]:
-        """Nothing where it cannot be read: who needs the page asks once more, and is told why."""
+        """Returns nothing if the read fails: the consumer that needs the page repeats it and gets
+        the error."""
         try:
             page = await self.store.read_after(channel.hub, channel.name, after, _READ_AHEAD)
         except HubbubError:
@@ -181,7 +199,7 @@ class CursorCache:
 
     @staticmethod
     async def _page_ahead(cursors: Cursors, serial: int) -> Sequence[Message]:
-        """The page that is read ahead, if it begins with this message."""
+        """The page being read ahead, if it begins with this message."""
         if cursors.ahead is None or not cursors.page or cursors.page[-1].serial + 1 != serial:
             return ()
         reading = cursors.ahead
@@ -193,7 +211,8 @@ class CursorCache:
         return cursors.known(serial)
 
     def lost_before(self, channel: Channel, first: int) -> None:
-        """The channel's messages begin here now; who had not got those before has missed them."""
+        """Earlier messages of the channel were deleted: subscriptions that had not received them
+        count them as missed."""
         for subscription in subscriptions_of(channel):
             self._lose_before(channel, subscription, first)
 

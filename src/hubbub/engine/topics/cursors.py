@@ -1,7 +1,6 @@
-"""The durable subscriptions of a channel in its owner's memory: where each stands, who waits.
+"""Durable subscriptions of a channel in its owner's memory: their cursors and waiting consumers.
 
-State only; `topics.cursor_cache` reads and writes it, `topics.durable` serves it.
-"""
+State only; `topics.cursor_cache` reads and writes it, `topics.durable` serves it."""
 
 from __future__ import annotations
 
@@ -13,9 +12,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from hubbub.domain.cursors import Cursor, CursorRecord
-from hubbub.domain.errors import NotSubscribed, TopicNotFound
+from hubbub.domain.errors import NotSubscribed
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
+from hubbub.engine.room_state import RoomState
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import SavedCursor
 
@@ -28,7 +28,7 @@ _decoder = msgspec.msgpack.Decoder(CursorRecord)
 
 @dataclass(slots=True, eq=False)
 class DurableSubscription:
-    """A durable subscription: its cursor, who waits for it, and what of it is on disk."""
+    """A durable subscription: its cursor, its waiting consumers, and its state on disk."""
 
     key: SubscriptionKey
     cursor: Cursor
@@ -40,7 +40,7 @@ class DurableSubscription:
     gone: bool = False
 
     async def wait(self, seconds: float) -> bool:
-        """Whether there was news in time."""
+        """Returns whether a message arrived in time."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiters.append(waiter)
         try:
@@ -60,12 +60,13 @@ class DurableSubscription:
                 waiter.set_result(None)
 
     def end(self) -> None:
-        """It is no more, or no longer served here: whoever waits for it learns so."""
+        """Wakes the waiting consumers, since the subscription was deleted or moves to another
+        node."""
         self.gone = True
         self.wake()
 
     def info(self, epoch: str, head: int) -> SubscriptionInfo:
-        """The subscription as its channel stands at `head` of this epoch."""
+        """The state of the subscription, given the channel's `head` and epoch."""
         return _describe(self.key, self.cursor, epoch, head)
 
     def to_save(self) -> SavedCursor:
@@ -75,7 +76,7 @@ class DurableSubscription:
 
 
 @dataclass(slots=True, eq=False)
-class Cursors:
+class Cursors(RoomState):
     """The durable subscriptions of one channel, and its newest messages."""
 
     subscriptions: dict[tuple[str, str], DurableSubscription] = field(default_factory=dict)
@@ -83,21 +84,21 @@ class Cursors:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     tail: deque[Message] = field(default_factory=deque)
     page: Sequence[Message] = ()
-    """What was read from the store last, without gaps."""
+    """The last page read from the store, without gaps."""
     ahead: asyncio.Task[Sequence[Message]] | None = None
-    """Reads the page that comes after `page`."""
+    """Reads the page after `page`."""
     _tail_bytes: int = 0
 
     @property
     def idle(self) -> bool:
-        """Nobody waits and nobody holds anything, so that it can be forgotten."""
+        """Nobody waits and nothing is leased, so that the state may be unloaded."""
         return not any(
             subscription.waiters or subscription.cursor.leases or subscription.moving
             for subscription in self.subscriptions.values()
         )
 
     def known(self, serial: int) -> Sequence[Message]:
-        """Messages in memory, without gaps, this one among them; none where it is not there."""
+        """Consecutive messages in memory that include this one; none if it is not in memory."""
         for held in (self.tail, self.page):
             if held and held[0].serial <= serial <= held[-1].serial:
                 return held
@@ -114,15 +115,17 @@ class Cursors:
             self._tail_bytes -= len(tail.popleft().payload)
 
     def forget_messages(self) -> None:
-        """They are read from the store again, where some may have changed."""
+        """Drops the messages in memory; they are read from the store again, where some may have
+        changed."""
         self.tail.clear()
         self._tail_bytes = 0
         self.page, self.ahead = (), None
 
 
 def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
-    """A channel that had no message when it was subscribed to, or that was deleted since, counts
-    in another epoch: everything in it is new to the subscription."""
+    """The subscription's cursor in the channel's epoch. If the channel was empty at the
+    subscription, or was deleted since, its epoch differs, and all its messages are new to the
+    subscription."""
     record = _decoder.decode(saved.state)
     if record.epoch != epoch:
         fresh = msgspec.structs.replace(
@@ -133,7 +136,7 @@ def cursor_of(saved: SavedCursor, epoch: str) -> Cursor:
 
 
 def describe_saved(saved: SavedCursor, head: ChannelHead | None) -> SubscriptionInfo:
-    """A durable subscription whose channel is not in memory."""
+    """The state of a durable subscription whose channel is not in memory."""
     epoch = head.epoch if head is not None else ""
     cursor = cursor_of(saved, epoch)
     cursor.lose_before(head.first if head is not None else 1)
@@ -161,7 +164,3 @@ def not_subscribed(key: SubscriptionKey) -> NotSubscribed:
     return NotSubscribed(
         f"you have no durable subscription {key.name!r} to {key.channel!r}; subscribe first"
     )
-
-
-def no_topic(hub: str, name: str) -> TopicNotFound:
-    return TopicNotFound(f"there is no topic {name!r} in hub {hub!r}; put something first")

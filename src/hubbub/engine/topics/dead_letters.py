@@ -1,4 +1,5 @@
-"""Dead letters: messages that were handed out too often, put aside with a note of where from."""
+"""Dead letters: messages that were delivered too often, moved to a channel with a note of their
+origin."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ Publish = Callable[[Message, PublishReply], None]
 
 
 class DeadLetters:
-    """Buries the messages of all channels of one owner."""
+    """Moves the dead letters of all channels of one owner."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class DeadLetters:
         receipts: Receipts,
         counters: defaultdict[str, TopicCounters],
     ) -> None:
-        """`publish` takes a dead letter to wherever its channel is owned."""
+        """`publish` sends a dead letter to the owner of its channel."""
         self._cache = cache
         self._clock = clock
         self._publish = publish
@@ -49,7 +50,7 @@ class DeadLetters:
         self._counters = counters
 
     def move_soon(self, channel: Channel, subscription: DurableSubscription, serial: int) -> None:
-        """One at a time: they are numbered, so that none is put twice."""
+        """Moves them one at a time: their numbers make sure that none is stored twice."""
         if subscription.moving or subscription.gone:
             return
         subscription.moving = True
@@ -58,8 +59,8 @@ class DeadLetters:
         )
 
     async def move(self, channel: Channel, subscription: DurableSubscription, serial: int) -> None:
-        """Returns when the message is with the dead letters, or has been before. Raises the
-        `HubbubError` that keeps it from getting there."""
+        """Returns once the dead letter is stored, or was stored before. Raises the `HubbubError`
+        that prevents it."""
         while subscription.moving:
             await subscription.wait(_PATIENCE_SECONDS)
         if subscription.cursor.is_done(serial) or subscription.gone:
@@ -99,10 +100,11 @@ class DeadLetters:
             await self._move_one(channel, subscription, serial)
         except HubbubError as error:
             logger.warning(
-                "message %d of channel %r could not be put to the dead letters: %s",
+                "hub %s: message %d of channel %r could not be moved to the dead letters: %s",
+                channel.hub,
                 serial,
                 channel.name,
-                error.message,
+                error,
             )
         finally:
             subscription.moving = False
@@ -117,9 +119,9 @@ class DeadLetters:
 
 
 def _dead_letter(key: SubscriptionKey, cursor: Cursor, message: Message, now: int) -> Message:
-    """The message as it goes to its dead letters. It is the subscription's own put, numbered by how
-    many there were, so that one that is repeated after a crash is stored once. It keeps the
-    envelope of the message, and expires when the message does."""
+    """The dead letter of a message: a put of the subscription's own producer, numbered by its dead
+    letters, so that a repeat after a crash is stored once. It keeps the message's envelope, and
+    expires together with the message."""
     attributes = message.attributes or Attributes()
     headers = {
         **(attributes.headers or {}),

@@ -1,99 +1,105 @@
-"""Durable subscriptions at the owner of a channel: hand messages out, wait, take acknowledgements.
+"""Durable subscriptions at the owner of a channel: deliver messages, wait, accept acknowledgements.
 
-What a subscription has done is on disk before anyone is told so. What it is handed out is read from
-the store, or from the channel's last messages, which stay in memory while somebody asks for them.
-"""
+Each change is on disk before anyone is told. Messages come from the store, or from the channel's
+last messages, which stay in memory while consumers ask for them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from hubbub.domain.cursors import Cursor, CursorRecord, Pick, runs_of
 from hubbub.domain.envelope import has_expired
-from hubbub.domain.errors import BadRequest, QuotaExceeded
+from hubbub.domain.errors import BadRequest, HubbubError, QuotaExceeded
 from hubbub.domain.messages import Message
 from hubbub.domain.topics import (
     MAX_BATCH,
     Acknowledge,
     Article,
+    DescribeSubscription,
     GetMessages,
     SubscribeTopic,
     SubscriptionInfo,
     SubscriptionKey,
     SubscriptionOptions,
-    SubscriptionRequest,
-    TopicAnswer,
     UnsubscribeTopic,
 )
 from hubbub.engine.access.registry import AccessRegistry
-from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.channel import Channel, State
+from hubbub.engine.channels.rooms import OwnerRoom, of_topic
+from hubbub.engine.channels.terms import Terms
 from hubbub.engine.counters import TopicCounters
+from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.topics.cursor_cache import CursorCache, subscriptions_of
-from hubbub.engine.topics.cursors import DurableSubscription, not_subscribed
+from hubbub.engine.topics.cursors import Cursors, DurableSubscription, not_subscribed
 from hubbub.engine.topics.dead_letters import DeadLetters, Publish
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.engine.topics.waiting import WaitingGet
 from hubbub.ports.clock import Clock
+from hubbub.ports.journal import Journal
+from hubbub.ports.storage.messages import Deleted
 from hubbub.ports.storage.topics import TopicStore
 
 MAX_SUBSCRIPTIONS = 10_000
-"""Of one channel."""
+"""Maximum number per channel."""
 
 
-class DurableSubscriptions:
-    """Serves all channels of one owner. Channels are loaded and store when they come here."""
+class DurableSubscriptions(OwnerRoom):
+    """The durable subscriptions to the channels of one owner."""
 
     def __init__(
         self,
         store: TopicStore,
         clock: Clock,
-        terms: Mapping[int, int],
+        terms: Terms,
         publish: Publish,
-        receipts: Receipts,
-        counters: defaultdict[str, TopicCounters],
+        configuration_of: ConfigurationOf,
         access: AccessRegistry,
+        journal: Journal,
     ) -> None:
-        """`publish` takes dead letters to wherever their channel is owned."""
+        """`publish` sends dead letters to the owner of their channel."""
+        self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
+        """By hub."""
+        self._configuration_of = configuration_of
         self._access = access
         self._clock = clock
-        self._receipts = receipts
-        self._counters = counters
-        self._cache = CursorCache(store, terms, counters)
-        self._dead_letters = DeadLetters(self._cache, clock, publish, receipts, counters)
+        self._receipts = receipts = Receipts(journal, clock)
+        self._cache = CursorCache(store, terms, self.counters)
+        self._dead_letters = DeadLetters(self._cache, clock, publish, receipts, self.counters)
         self._closing = False
+        self.channel_requests = {
+            SubscribeTopic: of_topic(self._subscribe),
+            UnsubscribeTopic: of_topic(self._unsubscribe),
+            GetMessages: of_topic(self._get),
+            Acknowledge: of_topic(self._acknowledge),
+            DescribeSubscription: of_topic(self._describe),
+        }
 
-    def forget(self, channel: Channel) -> None:
-        """The owner lets the channel go, or its hub is gone."""
+    def closed(self, channel: Channel) -> None:
         self._cache.forget(channel)
 
+    def hub_changed(self, hub: str) -> None:
+        try:
+            self._configuration_of(hub)
+        except HubbubError:  # it was deleted, or the name stands for all hubs
+            self.counters.pop(hub, None)
+
     async def settle(self) -> None:
-        """Send away who waits, and let what was begun end."""
+        """Wakes waiting consumers, and waits for work in progress."""
         self._closing = True
-        for channel in self._cache.channels:
+        for channel in self._cache.channels.values():
             for subscription in subscriptions_of(channel):
                 subscription.wake()
         await self._cache.settle()
 
-    async def settle_so_far(self) -> None:
+    async def hub_suspended(self, hub: str) -> None:
         await self._cache.settle_so_far()
 
     # -- requests -------------------------------------------------------------------------------
 
-    def serve(self, channel: Channel, request: SubscriptionRequest) -> Awaitable[TopicAnswer]:
-        if isinstance(request, GetMessages):
-            return self.get(channel, request)
-        if isinstance(request, Acknowledge):
-            return self.acknowledge(channel, request)
-        if isinstance(request, SubscribeTopic):
-            return self.subscribe(channel, request)
-        if isinstance(request, UnsubscribeTopic):
-            return self.unsubscribe(channel, request.key)
-        return self.describe(channel, request.key)
-
-    async def subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
+    async def _subscribe(self, channel: Channel, request: SubscribeTopic) -> SubscriptionInfo:
         cursors = await self._cache.cursors(channel)
         key = request.key
         async with cursors.lock:
@@ -116,25 +122,27 @@ class DurableSubscriptions:
                 reserved=floor,
             )
             subscription = DurableSubscription(key, Cursor(floor, record))
-            await self._cache.save(channel, subscription, changed=True)
+            await self._cache.save(channel, subscription, changed=True, new=True)
             cursors.subscriptions[key.owner, key.name] = subscription
         return msgspec.structs.replace(subscription.info(channel.epoch, channel.head), new=True)
 
-    async def unsubscribe(self, channel: Channel, key: SubscriptionKey) -> None:
+    async def _unsubscribe(self, channel: Channel, request: UnsubscribeTopic) -> None:
+        key = request.key
         cursors = await self._cache.cursors(channel)
         async with cursors.lock:
             subscription = self._cache.find(channel, cursors, key)
-            await self._cache.store.delete_cursor(
+            await self._cache.store.audited(request.audit).delete_cursor(
                 key.hub, key.channel, key.owner, key.name, *self._cache.term(channel)
             )
             del cursors.subscriptions[key.owner, key.name]
             subscription.end()
 
-    async def describe(self, channel: Channel, key: SubscriptionKey) -> SubscriptionInfo:
-        return (await self._cache.subscription(channel, key)).info(channel.epoch, channel.head)
+    async def _describe(self, channel: Channel, request: DescribeSubscription) -> SubscriptionInfo:
+        subscription = await self._cache.subscription(channel, request.key)
+        return subscription.info(channel.epoch, channel.head)
 
-    async def get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
-        """Raises `NotPermitted` or `InvalidToken` as soon as access ends, also while it waits."""
+    async def _get(self, channel: Channel, request: GetMessages) -> tuple[Article, ...]:
+        """Raises `NotPermitted` or `InvalidToken` as soon as access ends, also during a wait."""
         if not 1 <= request.limit <= MAX_BATCH:
             raise BadRequest(f"limit is {request.limit}; give a number from 1 to {MAX_BATCH}")
         subscription = await self._cache.subscription(channel, request.key)
@@ -156,7 +164,7 @@ class DurableSubscriptions:
             if subscription.gone:
                 raise not_subscribed(request.key)
 
-    async def acknowledge(self, channel: Channel, request: Acknowledge) -> int:
+    async def _acknowledge(self, channel: Channel, request: Acknowledge) -> int:
         subscription = await self._cache.subscription(channel, request.key)
         cursor = subscription.cursor
         if (request.up_to is None) == (not request.serials):
@@ -183,8 +191,8 @@ class DurableSubscriptions:
         else:
             done = runs_of(request.serials)
             fresh = cursor.acknowledge(request.serials, channel.head)
-        self._counters[channel.hub].acknowledged += fresh
-        await self._cache.save(channel, subscription, changed=True)
+        self.counters[channel.hub].acknowledged += fresh
+        await self._cache.save(channel, subscription, changed=True, audit=request.audit)
         self._receipts.acknowledged(channel, request.key, done)
         if cursor.options.shared:
             subscription.wake()  # there is room for more
@@ -196,7 +204,7 @@ class DurableSubscriptions:
         assert request.ack_up_to is not None
         done = _done_up_to(subscription.cursor, request.ack_up_to)
         if request.ack_up_to:  # 0: nothing yet
-            self._counters[channel.hub].acknowledged += subscription.cursor.acknowledge_up_to(
+            self.counters[channel.hub].acknowledged += subscription.cursor.acknowledge_up_to(
                 request.ack_up_to, channel.head, request.consumer
             )
         await self._cache.save(channel, subscription, changed=bool(request.ack_up_to))
@@ -242,9 +250,9 @@ class DurableSubscriptions:
     def _pass_expired(
         self, channel: Channel, subscription: DurableSubscription, serials: Sequence[int]
     ) -> None:
-        """The cursor moves past messages whose time to live is over."""
+        """Moves the cursor past messages whose time to live ended."""
         fresh = subscription.cursor.pass_expired(serials, channel.head)
-        self._counters[channel.hub].expired += fresh
+        self.counters[channel.hub].expired += fresh
         self._receipts.expired(channel, subscription.key, runs_of(serials))
 
     def _hand_out(
@@ -255,7 +263,7 @@ class DurableSubscriptions:
         found: Mapping[int, Message],
         technology: str,
     ) -> tuple[Article, ...]:
-        """What of the picked was read; the rest waits for the next time."""
+        """Leases the messages that were read; the other picked ones wait for the next call."""
         cursor, again = subscription.cursor, 0
         articles: list[Article] = []
         for pick in picks:
@@ -265,7 +273,7 @@ class DurableSubscriptions:
                 continue
             articles.append(Article(message, pick.deliveries, pick.redelivered))
             again += pick.deliveries > 1
-        counters = self._counters[channel.hub]
+        counters = self.counters[channel.hub]
         counters.handed_out += len(articles)
         counters.redelivered += again
         if again and cursor.options.max_deliveries:
@@ -273,13 +281,33 @@ class DurableSubscriptions:
         self._receipts.received(channel, subscription.key, articles, technology)
         return tuple(articles)
 
-    def lost_before(self, channel: Channel, first: int) -> None:
-        """The channel's messages begin here now."""
-        self._cache.lost_before(channel, first)
+    def reclaimed(self, hub: str, channel: str, deleted: Deleted) -> None:
+        counters = self.counters[hub]
+        counters.reclaimed += deleted.messages
+        counters.reclaimed_bytes += deleted.stored_bytes
+        known = self._cache.channels.get((hub, channel))
+        if known is not None:
+            self._cache.lost_before(known, deleted.first)
 
-    def delivered(self, channel: Channel, message: Message) -> None:
-        """A message is on disk: whoever waits for one can have it."""
-        cursors = channel.cursors
+    def messages_erased(self, hub: str, channel: str) -> None:
+        known = self._cache.channels.get((hub, channel))
+        cursors = known.state_of(Cursors) if known is not None else None
+        if cursors is not None:
+            cursors.forget_messages()
+
+    def cursor_in_memory(self, key: SubscriptionKey) -> tuple[Cursor, int] | None:
+        """Where a durable subscription stands, and the head of its channel; None: only the disk
+        knows."""
+        channel = self._cache.channels.get((key.hub, key.channel))
+        cursors = channel.state_of(Cursors) if channel is not None else None
+        if channel is None or cursors is None or channel.state < State.READY:
+            return None
+        subscription = cursors.subscriptions.get((key.owner, key.name))
+        return (subscription.cursor, channel.head) if subscription is not None else None
+
+    def stored(self, channel: Channel, message: Message) -> None:
+        """Whoever waits for a message can have it."""
+        cursors = channel.state_of(Cursors)
         if cursors is None or not cursors.subscriptions:
             return
         cursors.remember(message)
@@ -288,19 +316,20 @@ class DurableSubscriptions:
                 subscription.wake()
 
     def waiting(self) -> dict[str, int]:
-        """How many consumers wait for a message right now, by hub."""
+        """The number of consumers that wait for a message, by hub."""
         found: dict[str, int] = {}
-        for channel in self._cache.channels:
+        for channel in self._cache.channels.values():
             count = sum(len(subscription.waiters) for subscription in subscriptions_of(channel))
             found[channel.hub] = found.get(channel.hub, 0) + count
         return found
 
     def sweep(self) -> None:
-        """Called every second: leases that have run out, dead letters that could not be put."""
+        """Called every second: expires leases, and retries dead letters that could not be
+        stored."""
         now = self._clock.monotonic()
-        for channel in list(self._cache.channels):
-            if channel.cursors is None:
-                del self._cache.channels[channel]
+        for place, channel in list(self._cache.channels.items()):
+            if channel.state_of(Cursors) is None:
+                del self._cache.channels[place]
             for subscription in subscriptions_of(channel):
                 if subscription.cursor.leases and subscription.cursor.expire(now):
                     subscription.wake()
@@ -326,7 +355,7 @@ class DurableSubscriptions:
 
     @staticmethod
     def _reconfigure(subscription: DurableSubscription, options: SubscriptionOptions) -> None:
-        """Leases begin anew under other options."""
+        """Applies new options; leases start again."""
         record = msgspec.structs.replace(subscription.cursor.record(), options=options)
         subscription.cursor = Cursor(subscription.cursor.floor, record)
         subscription.version += 1
@@ -340,8 +369,8 @@ def _named(request: Acknowledge, cursor: Cursor) -> Iterable[int]:
 
 
 def _done_up_to(cursor: Cursor, up_to: int) -> Iterable[tuple[int, int]]:
-    """What an acknowledgement up to there is about to add: all behind the floor, or of a shared
-    subscription what is handed out."""
+    """The serials that an acknowledgement up to this serial adds: all after the floor, or for a
+    shared subscription the leased ones."""
     if cursor.options.shared:
         return runs_of([serial for serial in cursor.leases if serial <= up_to])
     return [(cursor.floor + 1, up_to)]

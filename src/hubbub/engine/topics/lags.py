@@ -1,8 +1,7 @@
-"""How far durable subscriptions are behind, counted from time to time for those who watch.
+"""The lag of durable subscriptions, measured periodically for monitoring.
 
-Subscriptions that nobody has asked for in a while are on disk only, and they are the ones that fall
-behind: so all are looked at, page by page.
-"""
+Subscriptions that were not used for a while are on disk only, and are the ones most likely to lag:
+so all are read, page by page."""
 
 from __future__ import annotations
 
@@ -13,10 +12,12 @@ import msgspec
 
 from hubbub.domain.cursors import Cursor
 from hubbub.domain.names import partition_of
-from hubbub.domain.topics import Lag, SubscriptionKey
+from hubbub.domain.topics import FindLags, Lag, SubscriptionKey
 from hubbub.domain.webhooks import WEBHOOK_OWNER
-from hubbub.engine.channels.owner import ChannelOwner
+from hubbub.engine.channels.terms import Terms
+from hubbub.engine.rooms import Room
 from hubbub.engine.topics.cursors import cursor_of
+from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.ports.storage.messages import ChannelHead
 from hubbub.ports.storage.topics import SavedCursor, TopicStore
 
@@ -25,29 +26,32 @@ MOST_OF_HUB = 200
 
 
 class HubLag(msgspec.Struct):
-    """Of one hub: its durable subscriptions, and what they still have to get."""
+    """The number of durable subscriptions of one hub and of their pending messages."""
 
     subscriptions: int = 0
     total: int = 0
     largest: int = 0
 
 
-class LagSurvey:
-    """Of the channels that this node owns, as the last `run` found them."""
+class LagSurvey(Room):
+    """Lags in the channels that this node owns, as of the last `run`."""
 
-    def __init__(self, store: TopicStore, owner: ChannelOwner, series: int) -> None:
-        """`series`: how many single subscriptions to remember, those farthest behind."""
+    def __init__(
+        self, store: TopicStore, terms: Terms, subscriptions: DurableSubscriptions, series: int
+    ) -> None:
+        """`series`: how many subscriptions to report singly, those with the largest lag."""
         self._store = store
-        self._owner = owner
+        self._terms = terms
+        self._subscriptions = subscriptions
         self._series = series
         self.hubs: Mapping[str, HubLag] = {}
         self.farthest: list[Lag] = []
         self._of_hub: Mapping[tuple[str, bool], list[Lag]] = {}
+        self.node_requests = {FindLags: self._of_one_hub}
 
-    def of_hub(self, hub: str, webhooks: bool) -> list[Lag]:
-        """The durable subscriptions of a hub, or its webhooks, that are farthest behind, the
-        farthest first; at most `MOST_OF_HUB`."""
-        return self._of_hub.get((hub, webhooks), [])
+    async def _of_one_hub(self, _: str, request: FindLags) -> list[Lag]:
+        """The largest lags first, at most `MOST_OF_HUB`."""
+        return self._of_hub.get((request.hub, request.webhooks), [])
 
     async def run(self) -> None:
         """Raises `StoreUnavailable`."""
@@ -82,11 +86,11 @@ class LagSurvey:
         self.hubs, self.farthest, self._of_hub = hubs, farthest, each_hub
 
     def _owned(self, saved: SavedCursor) -> bool:
-        return partition_of(saved.hub, saved.channel) in self._owner.terms
+        return partition_of(saved.hub, saved.channel) in self._terms
 
     def _lag(self, saved: SavedCursor, head: ChannelHead | None) -> Lag:
         key = SubscriptionKey(saved.hub, saved.channel, saved.owner, saved.name)
-        known = self._owner.cursor_in_memory(key)
+        known = self._subscriptions.cursor_in_memory(key)
         if known is not None:
             return _lag_of(key, *known)
         if head is None:

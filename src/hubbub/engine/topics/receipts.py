@@ -1,4 +1,4 @@
-"""What durable subscriptions got and acknowledged, for the journal."""
+"""Journal events about deliveries to durable subscriptions and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hubbub.ports.journal import Journal
 
 
 class Receipts:
-    """One event for each run of serials. Costs nothing where there is no journal."""
+    """Writes one event per run of serials; does nothing without a journal."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -36,8 +36,8 @@ class Receipts:
         articles: Sequence[Article],
         technology: str = "",
     ) -> None:
-        """They were handed out; `delivery` says for which time, and `technology` by which way, if
-        it is this that takes them to the subscriber."""
+        """Messages were delivered. `delivery` is the delivery count; `technology` names the
+        protocol of the subscriber."""
         if not self._wanted(channel) or not articles:
             return
         if len(articles) == 1 or _is_run(articles):
@@ -68,20 +68,20 @@ class Receipts:
     def acknowledged(
         self, channel: Channel, key: SubscriptionKey, runs: Iterable[tuple[int, int]]
     ) -> None:
-        """The subscription will not get these again, and that is on disk."""
+        """The acknowledgement of these messages is on disk."""
         if self._wanted(channel):
             for first, last in runs:
                 self._tell(ACKNOWLEDGED, channel, key, first, last)
 
     def dead(self, channel: Channel, key: SubscriptionKey, serial: int, times: int) -> None:
-        """It was handed out too often: it is with the dead letters now."""
+        """The message was delivered too often and became a dead letter."""
         if self._wanted(channel):
             self._tell(DEAD_LETTERED, channel, key, serial, serial, times)
 
     def expired(
         self, channel: Channel, key: SubscriptionKey, runs: Iterable[tuple[int, int]]
     ) -> None:
-        """The subscription will not get these: their time to live is over."""
+        """The messages expired before the subscription received them."""
         if self._wanted(channel):
             for first, last in runs:
                 self._tell(EXPIRED, channel, key, first, last)
@@ -123,12 +123,12 @@ class Receipts:
 
 
 def _latency(event: JournalEvent, message: Message) -> int:
-    """From when the hub took the message until the event; 0 where the clock was set back."""
+    """The time from the acceptance of the message to the event; 0 if the clock was set back."""
     return max(event.at - (message.taken_at or message.published_at * 1000), 0)
 
 
 def _add_latency(event: JournalEvent, message: Message) -> None:
-    """`_add_latencies` of one message."""
+    """`_add_latencies` for one message."""
     event.size = len(message.payload)
     latency = _latency(event, message)
     event.latency_sum = event.latency_min = event.latency_max = latency
@@ -156,7 +156,7 @@ def _add_latencies(event: JournalEvent, messages: list[Message]) -> None:
 
 
 def _is_run(articles: Sequence[Article]) -> bool:
-    """Whether all of them are one run."""
+    """Whether the serials are consecutive."""
     serials = [article.message.serial for article in articles]
     times = articles[0].deliveries
     return serials == list(range(serials[0], serials[0] + len(serials))) and not [
@@ -165,7 +165,7 @@ def _is_run(articles: Sequence[Article]) -> bool:
 
 
 def _goes_on(before: Article, article: Article) -> bool:
-    """The next one of a run of serials that were handed out as often."""
+    """Whether the next message continues a run with the same delivery count."""
     return (
         article.message.serial == before.message.serial + 1
         and article.deliveries == before.deliveries

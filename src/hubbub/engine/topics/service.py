@@ -1,18 +1,18 @@
-"""Topics: put, get, acknowledge; the one door for all gateways that offer exactly-once.
+"""The topic service for all gateways: put, get and acknowledge exactly once.
 
-Here it is decided who may; the rest happens at the owner of the channel, behind the bus.
-"""
+It checks permissions; the rest happens at the owner of the channel, behind the bus."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from random import sample
 from typing import TypeVar
 
 import msgspec
 
 from hubbub.domain import notices
+from hubbub.domain.asking import LONGEST_WAIT_SECONDS
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import (
     BadRequest,
     NotPermitted,
@@ -40,7 +40,6 @@ from hubbub.domain.topics import (
     DescribeSubscription,
     GetMessages,
     OpenProducer,
-    ProducerState,
     SubscribeTopic,
     SubscriptionInfo,
     SubscriptionKey,
@@ -53,23 +52,25 @@ from hubbub.domain.topics import (
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.hub import Hub
 from hubbub.engine.publishing import Publisher, check_publisher
-from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topic_creation import TopicMaker
 from hubbub.engine.topics.cursors import describe_saved
-from hubbub.ports.bus import TOPIC_WAIT_SECONDS, Bus, PublishOutcome
+from hubbub.ports import randomness
+from hubbub.ports.bus import Bus, PublishOutcome
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage.topics import SavedCursor, TopicStore
 from hubbub.tasks import gather_some
 
 T = TypeVar("T")
 _AT_ONCE = 16
-"""Topics that are asked at the same time for one caller."""
+"""Topics that are read concurrently for one caller."""
 _MESSAGES_AT_ONCE = 4
-"""Of these, for a message of each: so many may exceed the bound in bytes."""
+"""The same for reads of one message per topic: together they may exceed the byte limit by this
+many."""
 
 
 class Topics:
-    """Topics for callers of any kind. A method that takes an identity raises `NotPermitted` where
-    that identity may not do it."""
+    """Serves callers of any kind. Methods that take an identity raise `NotPermitted` if the
+    identity lacks the permission."""
 
     def __init__(
         self,
@@ -87,12 +88,12 @@ class Topics:
         self._publisher = publisher
         self._maker = maker
         self.draining = False
-        """Nobody waits for messages any more."""
+        """The server is stopping: gets no longer wait for messages."""
 
     async def answer(
         self, hub: Hub, identity: Identity, request: TopicRequest, technology: str = ""
     ) -> Notice:
-        """Any request about topics. Raises what the method for the request raises."""
+        """Serves any topic request. Raises the errors of the method for the request."""
         match request:
             case TopicGet(topic=None):
                 return await self.get_each(hub, identity, request.name, request.req_id, technology)
@@ -114,9 +115,10 @@ class Topics:
     async def put(
         self, hub: Hub, identity: Identity, item: PublishItem, technology: str | None = None
     ) -> tuple[str, PublishOutcome]:
-        """Store a message and answer its id and place once it is on disk. `item.producer` makes it
-        idempotent. The outcome's `duplicate` says that it was there already; its serial is 0 if it
-        has been reclaimed since. Raises `SequenceGap`, `SequenceReused`, `ProducerFenced`."""
+        """Stores a message; returns its id and serial once it is on disk. `item.producer` makes the
+        put idempotent: `duplicate` in the outcome says that the message was stored before; its
+        serial is 0 if retention has deleted it. Raises `SequenceGap`, `SequenceReused`,
+        `ProducerFenced`."""
         if item.producer is None:
             item = msgspec.structs.replace(item, store=True)
             check_publisher(hub, identity, item.channel, item.topic_key)
@@ -131,12 +133,12 @@ class Topics:
     async def open_producer(
         self, hub: Hub, identity: Identity, request: ProducerOpen, topic_key: str | None = None
     ) -> notices.ProducerOpened:
-        """Take a producer id over: puts under an older fence are refused from now on."""
+        """Takes over a producer id: puts with an older fence fail from now on."""
         topic, producer = request.topic, check_name(request.producer, "producer")
         check_publisher(hub, identity, topic, topic_key)
         await self._maker.ensure(hub, topic)
         wanted = OpenProducer(hub.name, topic, principal_of(identity), producer)
-        state = _expect(ProducerState, await self._bus.topic(wanted))
+        state = await self._bus.ask(wanted)
         return notices.ProducerOpened(topic, producer, state.fence, state.sequence, request.req_id)
 
     # -- subscriptions --------------------------------------------------------------------------
@@ -151,7 +153,7 @@ class Topics:
         await self._maker.ensure(hub, topic)
         await hub.consent(identity, topic)  # the rules of a new topic may have a hook
         wanted = SubscribeTopic(key, options, request.start)
-        info = _expect(SubscriptionInfo, await self._bus.topic(wanted))
+        info = await self._bus.ask(wanted)
         return notices.TopicSubscribed(info, request.req_id)
 
     async def _check_options(
@@ -176,20 +178,20 @@ class Topics:
     async def unsubscribe(
         self, hub: Hub, identity: Identity, request: TopicUnsubscribe
     ) -> notices.TopicUnsubscribed:
-        """Also without the permission by now. Raises `NotSubscribed`."""
+        """Works also after the caller lost the permission to subscribe. Raises `NotSubscribed`."""
         topic, name = check_name(request.topic, "channel"), request.name
-        await self._bus.topic(UnsubscribeTopic(_own_key(hub, identity, topic, name)))
+        await self._bus.ask(UnsubscribeTopic(_own_key(hub, identity, topic, name)))
         return notices.TopicUnsubscribed(topic, name, request.req_id)
 
     async def info(self, hub: Hub, identity: Identity, topic: str, name: str) -> SubscriptionInfo:
         """Raises `NotSubscribed`, `TopicNotFound`."""
         request = DescribeSubscription(self._key(hub, identity, topic, name))
-        return _expect(SubscriptionInfo, await self._bus.topic(request))
+        return await self._bus.ask(request)
 
     async def list_own(
         self, hub: Hub, identity: Identity, req_id: int = 0
     ) -> notices.TopicSubscriptions:
-        """The caller's own durable subscriptions in this hub, to topics that they may read now."""
+        """The caller's durable subscriptions in this hub to topics that the caller may read now."""
         keys = await self._own(hub, identity)
         answers = await gather_some(_AT_ONCE, (self._describe_one(key) for key in keys))
         found = tuple(info for info in answers if info is not None)
@@ -204,8 +206,8 @@ class Topics:
         after: tuple[str, str, str] | None = None,
         text: str = "",
     ) -> tuple[list[SubscriptionInfo], tuple[str, str, str] | None]:
-        """Everybody's, for administrators, ordered by channel, owner and name; the second is what
-        to go on with as `after`, if there are more."""
+        """All durable subscriptions, for administrators, ordered by channel, owner and name, and
+        the next value of `after` if there are more."""
         cursors = await self._store.read_cursors(hub, channel, owner, after, limit + 1, text)
         page = cursors[:limit]
         answers = await gather_some(_AT_ONCE, (self._describe_saved(cursor) for cursor in page))
@@ -216,11 +218,11 @@ class Topics:
     async def count_all(
         self, hub: str, channel: str | None = None, owner: str | None = None, text: str = ""
     ) -> int:
-        """How many `list_all` finds in all."""
+        """The number of subscriptions that `list_all` returns over all pages."""
         return await self._store.count_cursors(hub, channel, owner, text)
 
     async def describe_some(self, keys: Sequence[SubscriptionKey]) -> list[SubscriptionInfo]:
-        """Those of them that are still there, in the same order."""
+        """The state of those subscriptions that still exist, in the given order."""
 
         async def find(key: SubscriptionKey) -> SubscriptionInfo | None:
             with suppress(NotSubscribed):
@@ -231,7 +233,7 @@ class Topics:
         return [info for info in found if info is not None]
 
     async def describe(self, key: SubscriptionKey) -> SubscriptionInfo:
-        """Somebody's, for administrators. Raises `NotSubscribed`."""
+        """The state of any user's subscription, for administrators. Raises `NotSubscribed`."""
         for cursor in await self._store.read_cursors(key.hub, key.channel, key.owner):
             info = await self._describe_saved(cursor) if cursor.name == key.name else None
             if info is not None:
@@ -241,28 +243,28 @@ class Topics:
         )
 
     async def _describe_saved(self, cursor: SavedCursor) -> SubscriptionInfo | None:
-        """As its owner knows it; as it is on disk where the channel cannot be opened just now."""
+        """The state as the channel's owner knows it; from the disk if the channel cannot be opened
+        now."""
         key = SubscriptionKey(cursor.hub, cursor.channel, cursor.owner, cursor.name)
         try:
-            return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
+            return await self._bus.ask(DescribeSubscription(key))
         except NotSubscribed:
             return None  # it went while we looked
         except (TopicNotFound, QuotaExceeded):
             return describe_saved(cursor, await self._store.read_head(key.hub, key.channel))
 
-    async def remove(self, key: SubscriptionKey) -> None:
-        """Somebody's, by an administrator. Raises `NotSubscribed`."""
-        await self._bus.topic(UnsubscribeTopic(key))
+    async def remove(self, key: SubscriptionKey, audit: AuditEntry) -> None:
+        """Deletes any user's subscription, for administrators. Raises `NotSubscribed`."""
+        await self._bus.ask(UnsubscribeTopic(key, audit))
 
     # -- messages -------------------------------------------------------------------------------
 
     async def get(
         self, hub: Hub, identity: Identity, request: TopicGet, technology: str = ""
     ) -> notices.TopicMessages:
-        """Of the topic that the request names. No messages: there is nothing for the caller (yet).
-        `technology` is the way out, for the journal.
-        Raises `NotSubscribed`, `TopicNotFound`; `NotPermitted` and `InvalidToken` also where access
-        ends while the caller waits."""
+        """Messages of the requested topic; empty if there are none for the caller (yet).
+        `technology` is the protocol, for the journal. Raises `NotSubscribed`, `TopicNotFound`;
+        `NotPermitted` and `InvalidToken` also if access ends during a wait."""
         assert request.topic is not None
         articles = await self._get(hub, identity, request.topic, request, technology)
         return notices.TopicMessages(request.topic, request.name, articles, request.req_id)
@@ -275,7 +277,7 @@ class Topics:
         deadline = self._clock.monotonic() + request.wait_seconds
         while True:
             seconds = max(0.0, deadline - self._clock.monotonic())
-            wait = 0.0 if self.draining else min(seconds, TOPIC_WAIT_SECONDS)
+            wait = 0.0 if self.draining else min(seconds, LONGEST_WAIT_SECONDS)
             wanted = GetMessages(
                 key,
                 reader,
@@ -286,7 +288,7 @@ class Topics:
                 request.after,
                 technology,
             )
-            articles = _expect(tuple, await self._bus.topic(wanted))
+            articles = await self._bus.ask(wanted)
             self._access.check(hub.name, reader, topic)  # this node may know more than the owner
             if articles or seconds <= wait or self.draining:
                 return articles
@@ -295,9 +297,9 @@ class Topics:
     async def get_each(
         self, hub: Hub, identity: Identity, name: str, req_id: int = 0, technology: str = ""
     ) -> notices.EachTopicMessages:
-        """One message, or none, for each topic with a subscription of this name. Topics are asked
-        in random order, and those that come after `PAGE_BYTES` of messages are answered as if they
-        had none: all have their turn when the caller asks again."""
+        """At most one message for each topic with a subscription of this name. Topics are read in
+        random order; after `PAGE_BYTES` of messages, the others are reported as empty, and get
+        their turn in later calls."""
         keys = [key for key in await self._own(hub, identity) if key.name == name]
         found: dict[str, notices.TopicArticles] = {}
         held = 0
@@ -314,14 +316,14 @@ class Topics:
                 found[key.channel] = notices.TopicArticles(())
             held += sum(size_of(article.message) for article in articles)
 
-        await gather_some(_MESSAGES_AT_ONCE, map(get_one, sample(keys, len(keys))))
+        await gather_some(_MESSAGES_AT_ONCE, map(get_one, randomness.sample(keys, len(keys))))
         await hub.take_turn(held)
         return notices.EachTopicMessages(name, dict(sorted(found.items())), req_id)
 
     async def acknowledge(
         self, hub: Hub, identity: Identity, request: TopicAck
     ) -> notices.TopicAcked:
-        """Answers the floor: everything up to it is done. It is on disk then."""
+        """Returns the floor, once it is on disk: all messages up to it are done."""
         topic, name = request.topic, request.name
         done = Acknowledge(
             self._key(hub, identity, topic, name),
@@ -330,7 +332,7 @@ class Topics:
             request.consumer,
             request.give_back,
         )
-        floor = _expect(int, await self._bus.topic(done))
+        floor = await self._bus.ask(done)
         return notices.TopicAcked(topic, name, floor, request.req_id)
 
     # -- helpers --------------------------------------------------------------------------------
@@ -341,7 +343,8 @@ class Topics:
         return _own_key(hub, identity, topic, name)
 
     async def _own(self, hub: Hub, identity: Identity) -> list[SubscriptionKey]:
-        """Where heads and lags of topics are told, only of those that the caller may read."""
+        """The caller's subscriptions; heads and lags are included only for topics that the caller
+        may read."""
         owner = principal_of(identity)
         cursors = await self._store.read_cursors(hub.name, owner=owner)
         return [
@@ -352,7 +355,7 @@ class Topics:
 
     async def _describe_one(self, key: SubscriptionKey) -> SubscriptionInfo | None:
         try:
-            return _expect(SubscriptionInfo, await self._bus.topic(DescribeSubscription(key)))
+            return await self._bus.ask(DescribeSubscription(key))
         except (NotSubscribed, TopicNotFound):
             return None  # it went while we looked
 
@@ -364,8 +367,3 @@ def _own_key(hub: Hub, identity: Identity, topic: str, name: str) -> Subscriptio
 
 def _is_readable(hub: Hub, identity: Identity, topic: str) -> bool:
     return may_subscribe(identity, topic, hub.rules_for(topic), hub.user_channels)
-
-
-def _expect(kind: type[T], answer: object) -> T:
-    assert isinstance(answer, kind)
-    return answer

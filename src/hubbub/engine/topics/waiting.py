@@ -1,4 +1,4 @@
-"""A `get` that waits for messages, as a subscriber who can lose access meanwhile."""
+"""A waiting `get`, as a subscriber that can lose access meanwhile."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hubbub.engine.topics.cursors import DurableSubscription
 
 
 class WaitingGet(Subscriber):
-    """At the owner of the channel. Whoever waits is woken, checks its access again, and is refused;
-    the durable subscription keeps its cursor."""
+    """A waiting consumer at the owner of the channel. After a wake-up its access is checked again,
+    and the get fails if it was revoked; the durable subscription keeps its cursor."""
 
     __slots__ = ("_channel", "_reader", "_subscription")
 

@@ -1,2 +1,2 @@
-"""The spans of a message's way: classes and functions that stand in for those that tell nothing,
-where tracing is on."""
+"""Spans along a message's path: classes and functions that replace the untraced ones if tracing is
+enabled."""

@@ -1,4 +1,4 @@
-"""What every span says: the names are those of OpenTelemetry's conventions for messaging."""
+"""Attributes common to all spans, with the names of OpenTelemetry's messaging conventions."""
 
 from __future__ import annotations
 

@@ -1,23 +1,26 @@
-"""Fan-out with a span for each traced message: from its arrival at this node until the last
-subscriber on it was written to."""
+"""Fan-out with a span per traced message, from its arrival at this node until it was written to the
+last subscriber."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.traces import context_of
 from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
 from hubbub.engine.delivery.tally import Deliveries
 from hubbub.engine.tracing.facts import MESSAGE_ID, SERIAL, place
-from hubbub.ports.bus import FeedEvent, MessagePublished
+from hubbub.ports.bus import MessagePublished
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Transmitter
 from hubbub.ports.spans import Span, Spans
 
 MOST_FOLLOWED = 1000
-"""Groups whose writes spans wait for; a span beyond ends when its message is queued."""
+"""Maximum number of groups whose writes are traced; beyond it, a span ends when its message is
+queued."""
 
 Receive = Callable[[str, str, FeedEvent], None]
+"""`FeedSink.receive`."""
 
 
 class TracedFanout(Fanout):
@@ -31,26 +34,22 @@ class TracedFanout(Fanout):
         super().__init__(transmit, clock, deliveries)
         self._spans = spans
         self._reached: dict[Group, None] | None = None
-        """The groups that the message being received goes to; None while none is traced."""
-        self._followed: dict[Group, list[_Delivery]] = {}
+        """The groups that receive the current message; None if it is not traced."""
+        self._followed: dict[Group, list[_TracedDelivery]] = {}
 
-    def traced(self, receive: Receive) -> Receive:
-        """`FeedSink.receive`, whose messages go out through this fan-out."""
-
-        def receive_traced(hub: str, channel: str, event: FeedEvent) -> None:
-            span = self._begin(event) if isinstance(event, MessagePublished) else None
-            if span is None:
-                receive(hub, channel, event)
-                return
-            reached = self._reached = {}
-            try:
-                receive(hub, channel, event)
-            finally:
-                self._reached = None
-            if reached:  # else nobody here follows the channel, or all have had the message
-                self._follow(span, reached)
-
-        return receive_traced
+    def follow(self, receive: Receive, hub: str, channel: str, event: FeedEvent) -> None:
+        """Wraps the reception of an event whose message this fan-out sends."""
+        span = self._begin(event) if isinstance(event, MessagePublished) else None
+        if span is None:
+            receive(hub, channel, event)
+            return
+        reached = self._reached = {}
+        try:
+            receive(hub, channel, event)
+        finally:
+            self._reached = None
+        if reached:  # else nobody here follows the channel, or all have had the message
+            self._follow(span, reached)
 
     def send(self, group: Group, unit: bytes) -> None:
         if self._reached is not None:
@@ -76,7 +75,7 @@ class TracedFanout(Fanout):
         if len(self._followed) + len(groups) > MOST_FOLLOWED:
             span.end()
             return
-        delivery = _Delivery(span, len(groups))
+        delivery = _TracedDelivery(span, len(groups))
         for group in groups:
             self._followed.setdefault(group, []).append(delivery)
 
@@ -89,8 +88,8 @@ class TracedFanout(Fanout):
         return cost
 
 
-class _Delivery:
-    """A message on its way to some groups."""
+class _TracedDelivery:
+    """A traced message on its way to some groups."""
 
     __slots__ = ("_left", "_span")
 

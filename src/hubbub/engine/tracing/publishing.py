@@ -1,4 +1,4 @@
-"""The door for messages, with a span from the arrival of a message to its outcome."""
+"""Publishing with a span from the arrival of a message to its outcome."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hubbub.domain.requests import PublishItem
 from hubbub.domain.traces import context_given, with_context, without_context
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
-from hubbub.engine.publishing import Publisher
-from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.publishing import Publisher, PublishHooks
+from hubbub.engine.storing.hooks import StoringHooks
+from hubbub.engine.topic_creation import TopicMaker
 from hubbub.engine.tracing.facts import MESSAGE_ID, SERIAL, place
 from hubbub.ports.bus import Bus, PublishOutcome, PublishReply
 from hubbub.ports.clock import Clock
@@ -22,13 +23,22 @@ _KNOWN_HUBS = 10_000
 
 
 class TracedPublisher(Publisher):
-    """A publisher may ask for a trace of each of its messages (the flag `sampled` of its context),
-    so that a hub gets only so many of them each second. A message beyond is not traced."""
+    """Publishers may request a trace for each message (the flag `sampled` of its context), so a hub
+    gets a limited number per second; further messages are not traced."""
+
+    traced = True
 
     def __init__(
-        self, spans: Spans, bus: Bus, clock: Clock, limits: EngineLimits, maker: TopicMaker
+        self,
+        spans: Spans,
+        bus: Bus,
+        clock: Clock,
+        limits: EngineLimits,
+        maker: TopicMaker,
+        consents: PublishHooks,
+        hooks: StoringHooks,
     ) -> None:
-        super().__init__(bus, clock, limits, maker)
+        super().__init__(bus, clock, limits, maker, consents, hooks)
         self._spans = spans
         rate = limits.traces_per_second
         self._shares = KeyedBuckets(rate, rate, _KNOWN_HUBS)
@@ -78,7 +88,8 @@ class TracedPublisher(Publisher):
 
 
 class _Publishing:
-    """The reply to a publish. The span ends with the outcome, but not before the id is noted."""
+    """The reply to a publish. The span ends with the outcome, but not before the id was
+    recorded."""
 
     __slots__ = ("_accepted", "_outcome", "_reply", "_span")
 

@@ -1,4 +1,4 @@
-"""Appends to the store, with a span for each traced message of a group."""
+"""Appends to the store with a span for each traced message of a batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hubbub.ports.storage.messages import Append, AppendAll
 
 
 def traced_append(spans: Spans, append: AppendAll) -> AppendAll:
-    """`MessageStore.append`, told as spans from the call until the group is on disk."""
+    """`MessageStore.append`, with spans from the call until the batch is on disk."""
 
     async def traced(appends: Sequence[Append]) -> list[Exception | None]:
         begun = _begin(spans, appends)

@@ -1,1 +1,1 @@
-"""Webhooks: channels whose messages go out as HTTP requests, and the topics that they are about."""
+"""Webhooks: deliver channels' messages as HTTP requests; also the topics of WebSub and Light."""

@@ -1,4 +1,4 @@
-"""Acknowledgements of what arrived: a moment later, many at a time, behind the deliveries."""
+"""Acknowledges delivered messages: shortly after the deliveries, in batches."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.topics import Acknowledge
-from hubbub.engine.webhooks.push import Push
-from hubbub.ports.bus import Topic
+from hubbub.engine.webhooks.driven import DrivenWebhook
+from hubbub.ports.bus import Ask
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -19,44 +19,44 @@ _AGAIN_SECONDS = 1.0
 
 
 class Acknowledger:
-    def __init__(self, topic: Topic, lost: Callable[[Push, HubbubError], None]) -> None:
-        """`lost` hears of webhooks whose place is not there."""
-        self._topic = topic
+    def __init__(self, ask: Ask, lost: Callable[[DrivenWebhook, HubbubError], None]) -> None:
+        """`lost` is called for a webhook whose cursor does not exist."""
+        self._ask = ask
         self._lost = lost
-        self._waiting: dict[Push, None] = {}
+        self._waiting: dict[DrivenWebhook, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._tasks = TaskSet()
         self._closed = False
 
-    def soon(self, push: Push) -> None:
-        self._waiting[push] = None
+    def soon(self, driven: DrivenWebhook) -> None:
+        self._waiting[driven] = None
         if self._timer is None and not self._closed:
             self._timer = asyncio.get_running_loop().call_later(_SOON_SECONDS, self._flush)
 
     def _flush(self) -> None:
         self._timer = None
-        pushes, self._waiting = self._waiting, {}
-        for push in pushes:
-            self._tasks.start(self.now(push))
+        driven_webhooks, self._waiting = self._waiting, {}
+        for driven in driven_webhooks:
+            self._tasks.start(self.now(driven))
 
-    async def now(self, push: Push) -> None:
-        serial = push.position
-        if serial <= push.acknowledged:
+    async def now(self, driven: DrivenWebhook) -> None:
+        serial = driven.position
+        if serial <= driven.acknowledged:
             return
         try:
-            await self._topic(Acknowledge(push.key, up_to=serial))
+            await self._ask(Acknowledge(driven.key, up_to=serial))
         except (NotSubscribed, TopicNotFound) as error:
-            self._lost(push, error)
+            self._lost(driven, error)
         except HubbubError as error:
-            logger.warning("webhook %s is not acknowledged yet: %s", push.key.name, error.message)
-            if not push.gone:
-                asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self.soon, push)
+            logger.warning("webhook %s is not acknowledged yet: %s", driven.key.name, error)
+            if not driven.gone:
+                asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self.soon, driven)
         else:
-            push.acknowledged = max(push.acknowledged, serial)
+            driven.acknowledged = max(driven.acknowledged, serial)
 
     async def drop(self, hub: str) -> None:
-        """Of webhooks of this hub nothing is acknowledged any more when this returns."""
-        self._waiting = {push: None for push in self._waiting if push.key.hub != hub}
+        """When this returns, no acknowledgement for webhooks of this hub is pending."""
+        self._waiting = {driven: None for driven in self._waiting if driven.key.hub != hub}
         await self._tasks.settle_so_far()
 
     async def close(self) -> None:

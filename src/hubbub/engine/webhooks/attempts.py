@@ -1,4 +1,4 @@
-"""Attempts: one message to one webhook, until it arrives or is given up."""
+"""Attempts: sends one message to one webhook until it arrives or is given up."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from hubbub.domain.errors import BadRequest, HubbubError
 from hubbub.domain.journal import WEBHOOK_ATTEMPT, JournalEvent
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import HubConfiguration
-from hubbub.engine.outgoing import Destination
 from hubbub.engine.outward.attempts import (
     Attempted,
-    Ended,
     Expired,
     OutwardAttempts,
     Pace,
+    ReceiverEnded,
     Shipment,
 )
+from hubbub.engine.outward.gate import Destination
 from hubbub.engine.outward.retrying import GivenUp, retry_after_seconds
 from hubbub.engine.webhooks.context import DriverContext
+from hubbub.engine.webhooks.driven import DrivenWebhook
 from hubbub.engine.webhooks.handover import hand_over
-from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.requests import Sealed
 from hubbub.ports.outgoing import HttpResponse, SendFailed
 
@@ -30,7 +30,7 @@ _MOMENT_SECONDS = 1.0
 
 
 class HubPart:
-    """The settings of a hub that bound its webhooks."""
+    """The hub's settings that apply to its webhooks."""
 
     __slots__ = ("configuration", "pace", "quiet", "reach")
 
@@ -41,7 +41,7 @@ class HubPart:
         self.reach = settings.callback_addresses
         self.pace = Pace(rate) if rate else None
         self.quiet: dict[str, bool] = {}
-        """Channels by whether the journal keeps nothing of them."""
+        """Whether the journal leaves a channel out, by channel."""
 
     def is_quiet(self, channel: str) -> bool:
         quiet = self.quiet.get(channel)
@@ -60,26 +60,32 @@ class Attempts:
     def hub_changed(self, hub: str) -> None:
         self._hubs.pop(hub, None)
 
-    async def deliver(self, push: Push, message: Message) -> None:
-        """Until it has arrived; to a peer, until there is a verdict. Raises `GivenUp`, `Expired`,
-        `Ended`, `Stopped`, and `HubbubError` where the log of the hub takes no message now."""
-        if push.webhook.kind == "peer":
-            await hand_over(self._context, push, message)
+    async def deliver(self, driven: DrivenWebhook, message: Message) -> None:
+        """Returns once the message has arrived; for a peer, once there is a verdict. Raises
+        `GivenUp`, `Expired`, `ReceiverEnded`, `Stopped`, and `HubbubError` if the log of the hub
+        accepts no message now."""
+        if driven.webhook.kind == "peer":
+            await hand_over(self._context, driven, message)
             return
-        shipment = self._shipment(push, message, None)
+        shipment = self._shipment(driven, message, None)
         await self._outward.deliver(shipment, shipment.hub.pace)
 
-    async def try_once(self, push: Push, sealed: Sealed, message: Message) -> bool:
-        """Whether it has arrived; it waits only for a moment until its host may have it."""
+    async def try_once(self, driven: DrivenWebhook, sealed: Sealed, message: Message) -> bool:
+        """Makes one attempt and returns whether the message arrived; waits only briefly for its
+        host's turn."""
         try:
-            shipment = self._shipment(push, message, sealed)
+            shipment = self._shipment(driven, message, sealed)
             attempted = await self._outward.once(shipment, 1, shipment.hub.pace, _MOMENT_SECONDS)
-        except (GivenUp, Expired, Ended):
+        except (GivenUp, Expired, ReceiverEnded):
             return False
         return attempted.arrived
 
-    def _shipment(self, push: Push, message: Message, sealed: Sealed | None) -> WebhookShipment:
-        return WebhookShipment(self._context, self._hub(push.webhook.hub), push, message, sealed)
+    def _shipment(
+        self, driven: DrivenWebhook, message: Message, sealed: Sealed | None
+    ) -> WebhookShipment:
+        return WebhookShipment(
+            self._context, self._hub(driven.webhook.hub), driven, message, sealed
+        )
 
     def _hub(self, name: str) -> HubPart:
         part = self._hubs.get(name)
@@ -87,61 +93,61 @@ class Attempts:
             try:
                 configuration = self._context.configuration_of(name)
             except HubbubError as error:
-                raise Ended(error.message) from None
+                raise ReceiverEnded(error.message) from None
             part = self._hubs[name] = HubPart(configuration)
         return part
 
 
 class WebhookShipment(Shipment):
-    """A message as HTTP requests to a webhook."""
+    """A message on its way to a webhook, as HTTP requests."""
 
-    __slots__ = ("_context", "_message", "_push", "_sealed", "_webhook", "hub")
+    __slots__ = ("_context", "_driven", "_message", "_sealed", "_webhook", "hub")
 
     def __init__(
         self,
         context: DriverContext,
         hub: HubPart,
-        push: Push,
+        driven: DrivenWebhook,
         message: Message,
         sealed: Sealed | None,
     ) -> None:
         super().__init__()
         self._context = context
         self.hub = hub
-        self._push = push
+        self._driven = driven
         self._message = message
-        self._webhook = push.webhook
+        self._webhook = driven.webhook
         self._sealed = sealed or self._seal()
 
     def _seal(self) -> Sealed:
-        push = self._push
-        return Sealed(push.webhook, push.lasting, self._message, self._context.limits)
+        driven = self._driven
+        return Sealed(driven.webhook, driven.lasting, self._message, self._context.limits)
 
     @property
     def destination(self) -> Destination:
-        return self._push.host
+        return self._driven.host
 
     @property
     def is_stopped(self) -> bool:
-        return self._push.gone
+        return self._driven.gone
 
     def note(self, attempts: int, next_try_at: int | None) -> None:
-        self._push.status.attempts = attempts
-        self._push.status.next_try_at = next_try_at
+        self._driven.status.attempts = attempts
+        self._driven.status.next_try_at = next_try_at
 
     def lifetime(self) -> float:
-        lease = self._push.webhook.expires_at
+        lease = self._driven.webhook.expires_at
         if lease is not None and lease <= self._context.now():
-            raise Ended("its lease is over")
+            raise ReceiverEnded("its lease is over")
         limit = expires_at(self._message)
         return math.inf if limit is None else limit / 1000 - self._context.clock.now()
 
     async def attempt(self, number: int) -> Attempted:
-        push = self._push
-        if push.webhook is not self._webhook:  # it was changed meanwhile
-            self._webhook = push.webhook
+        driven = self._driven
+        if driven.webhook is not self._webhook:  # it was changed meanwhile
+            self._webhook = driven.webhook
             self._sealed = self._seal()
-        push.sending = True
+        driven.sending = True
         began = self._context.clock.monotonic()
         answer: HttpResponse | None = None
         failed: SendFailed | None = None
@@ -153,9 +159,9 @@ class WebhookShipment(Shipment):
             failed = error
             well = error.word == "too_large"
         except BadRequest as error:
-            raise Ended(error.message) from None
+            raise ReceiverEnded(error.message) from None
         finally:
-            push.sending = False
+            driven.sending = False
         status = answer.status if answer is not None else failed.status if failed else None
         if status is not None and 200 <= status < 300 and (well or answer is not None):
             seconds = self._arrived(answer, status)
@@ -164,15 +170,15 @@ class WebhookShipment(Shipment):
         seconds = self._context.clock.monotonic() - began
         self._tell(number, self._failed(failed, status, seconds), status, seconds)
         if status == 410:
-            raise Ended("the receiver answered 410")
+            raise ReceiverEnded("the receiver answered 410")
         return Attempted(
             False, well, status, retry_after_seconds(answer, self._context.clock.now())
         )
 
     def _arrived(self, answer: HttpResponse | None, status: int) -> float:
-        """Returns how many seconds the request took."""
+        """Records a success; returns the duration of the request in seconds."""
         seconds = answer.duration_seconds if answer is not None else 0.0
-        known = self._push.status
+        known = self._driven.status
         known.delivered += 1
         known.last_status = status
         known.last_error = None
@@ -184,8 +190,8 @@ class WebhookShipment(Shipment):
         return seconds
 
     def _failed(self, failed: SendFailed | None, status: int | None, seconds: float) -> str:
-        """Returns the word for the failure in the journal."""
-        known = self._push.status
+        """Records a failure; returns the journal's word for it."""
+        known = self._driven.status
         known.last_latency_seconds = seconds
         self._context.counters[self._webhook.hub].failed.took(seconds)
         known.failures += 1
@@ -215,6 +221,6 @@ class WebhookShipment(Shipment):
                 outcome=outcome,
                 status=status,
                 duration=int(seconds * 1e6),
-                peer=self._push.host.name,
+                peer=self._driven.host.name,
             )
         )

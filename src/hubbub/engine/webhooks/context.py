@@ -1,4 +1,4 @@
-"""What the parts of a webhook driver share, and how they ask callbacks and topics."""
+"""State shared by the parts of a webhook driver, and requests to callbacks and topics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.webhooks import Webhook
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.webhooks.counting import PushCounters
-from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.requests import USER_AGENT, Headers
 from hubbub.engine.webhooks.transmitting import Transmit
-from hubbub.ports.bus import Topic
+from hubbub.ports.bus import Ask
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, Purpose
@@ -22,17 +22,17 @@ from hubbub.ports.storage import Store
 
 @dataclass(frozen=True, slots=True)
 class DriverContext:
-    """`topic` reaches the owner of the channels; `counters` are by hub."""
+    """`ask` sends requests to the owner of the channels; `counters` are by hub."""
 
     store: Store
     clock: Clock
-    topic: Topic
+    ask: Ask
     configuration_of: ConfigurationOf
     outgoing: OutgoingGate
     limits: WebhookLimits
     journal: Journal
     transmit: Transmit
-    """Sends an attempt; between `enter` and `leave` of `outgoing`."""
+    """Sends an attempt; call it between `enter` and `leave` of `outgoing`."""
     counters: defaultdict[str, PushCounters] = field(
         default_factory=lambda: defaultdict(PushCounters)
     )
@@ -42,19 +42,20 @@ class DriverContext:
         return int(self.clock.now() * 1000)
 
     def exceeds_longest_lease(self, webhook: Webhook) -> bool:
-        """Whether the lease of a WebSub subscription ends later than one that begins now may."""
+        """Whether a WebSub subscription ends later than the maximum lease allows, counted from
+        now."""
         end = webhook.expires_at
         longest = self.now() + 1000 * self.limits.max_lease_seconds
         return webhook.kind == "websub" and end is not None and end > longest
 
     def reach(self, hub: str) -> Reach:
-        """The addresses that the hub sends requests to. Raises `HubNotFound`."""
+        """The addresses to which the hub may send requests. Raises `HubNotFound`."""
         return self.configuration_of(hub).settings.callback_addresses
 
     async def get(
         self, purpose: Purpose, hub: str, url: str, headers: Headers, max_bytes: int
     ) -> HttpResponse:
-        """Raises `SendFailed`, `HubNotFound`, and `BadRequest` for a URL that cannot be used."""
+        """Sends a GET. Raises `SendFailed`, `HubNotFound`, and `BadRequest` for an invalid URL."""
         request = HttpRequest(
             hub,
             "GET",

@@ -1,4 +1,4 @@
-"""Counters of webhooks, as plain numbers that cost next to nothing to keep."""
+"""Counters of webhooks, kept as plain integers."""
 
 from __future__ import annotations
 
@@ -8,50 +8,50 @@ from dataclasses import dataclass, field
 
 from hubbub.domain.webhooks import DrivenKind
 from hubbub.engine.counters import Durations
-from hubbub.engine.webhooks.push import Push
+from hubbub.engine.webhooks.driven import DrivenWebhook
 
 
 @dataclass(slots=True, eq=False)
 class PushCounters:
-    """Of the webhooks of a hub, since the start of the process."""
+    """Counters of a hub's webhooks since the start of the process."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
-    """Requests by what became of them: `ok`, why there was no answer, or the kind of status that
-    was none of success, such as `5xx`."""
+    """Requests by outcome: `ok`, the reason why there was no response, or the class of an
+    unsuccessful status, such as `5xx`."""
     fetches: Counter[str] = field(default_factory=Counter)
-    """Fetches of topics that live elsewhere, by what became of them: `new`, `same`, `nobody` (is
-    subscribed), why they failed, and `given_up` once more for the last of those."""
+    """Fetches of external topics by outcome: `new`, `same`, `nobody` (no subscribers) or the reason
+    of the failure; the last failure is also counted as `given_up`."""
     answered: Durations = field(default_factory=Durations)
-    """Requests that brought their message there."""
+    """Requests that delivered their message."""
     failed: Durations = field(default_factory=Durations)
-    """Requests that did not."""
+    """Requests that did not deliver their message."""
     dead_letters: int = 0
     ended: int = 0
-    """Webhooks that the receiver or the time put an end to."""
+    """Webhooks ended by the receiver or by expiry."""
 
 
 @dataclass(slots=True, eq=False)
-class HubPushes:
-    """The webhooks of a hub as they are now."""
+class HubWebhooks:
+    """The current state of a hub's webhooks, as counts."""
 
     kinds: Counter[DrivenKind] = field(default_factory=Counter)
     sending: int = 0
-    """Those with a request under way."""
+    """Webhooks with a request in progress."""
     waiting: int = 0
-    """Those with a message that waits for its turn or its next try."""
+    """Webhooks with a message that waits for its turn or its next attempt."""
 
 
-def survey(pushes: Iterable[Push]) -> dict[str, HubPushes]:
-    """By hub."""
-    found: dict[str, HubPushes] = {}
-    for push in pushes:
-        webhook = push.webhook
+def survey(driven_webhooks: Iterable[DrivenWebhook]) -> dict[str, HubWebhooks]:
+    """Counts by hub."""
+    found: dict[str, HubWebhooks] = {}
+    for driven in driven_webhooks:
+        webhook = driven.webhook
         hub = found.get(webhook.hub)
         if hub is None:
-            hub = found[webhook.hub] = HubPushes()
+            hub = found[webhook.hub] = HubWebhooks()
         hub.kinds[webhook.kind] += 1
-        if push.sending:
+        if driven.sending:
             hub.sending += 1
-        elif push.task is not None:
+        elif driven.task is not None:
             hub.waiting += 1
     return found

@@ -1,8 +1,8 @@
-"""The driver: sends the messages of a node's channels to their webhooks, each in order.
+"""The driver: sends the messages of a node's channels to their webhooks, in order per webhook.
 
-A webhook without new messages has neither task nor timer. What arrived is acknowledged a moment
-later, many at a time; what was not acknowledged when a driver died is sent again by the next one.
-"""
+A webhook without new messages has neither a task nor a timer. Delivered messages are acknowledged
+shortly afterwards, in batches; the next driver sends again what a crashed one had not
+acknowledged."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from hubbub.domain.topics import (
     GetMessages,
     ReplayWebhook,
     SubscriptionInfo,
-    TopicAnswer,
     TopicPinged,
     WebhookChanged,
-    WebhookRequest,
 )
-from hubbub.domain.webhooks import Pending, Webhook
+from hubbub.domain.webhooks import PendingVerification, Replayed, Webhook, WebhookStatus
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB
+from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.outward.attempts import Ended, Expired, Stopped
+from hubbub.engine.outward.attempts import Expired, ReceiverEnded, Stopped
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.outward.retrying import GivenUp
 from hubbub.engine.webhooks.acknowledging import Acknowledger
 from hubbub.engine.webhooks.attempts import Attempts
 from hubbub.engine.webhooks.context import DriverContext
-from hubbub.engine.webhooks.counting import HubPushes, survey
+from hubbub.engine.webhooks.counting import HubWebhooks, survey
+from hubbub.engine.webhooks.driven import DrivenWebhook
 from hubbub.engine.webhooks.ending import deny, end_webhook
 from hubbub.engine.webhooks.fetching import Fetcher, Publish
-from hubbub.engine.webhooks.limits import WebhookLimits
 from hubbub.engine.webhooks.loading import load_places
-from hubbub.engine.webhooks.push import Push
 from hubbub.engine.webhooks.replaying import DeadLetterReplayer
 from hubbub.engine.webhooks.transmitting import make_transmit
 from hubbub.engine.webhooks.verifying import Verifier
-from hubbub.ports.bus import Topic
+from hubbub.ports.bus import Ask
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.spans import Spans
@@ -58,22 +58,21 @@ from hubbub.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 16
-"""Messages that are read from the store at once for one webhook."""
+"""Messages read from the store at once for one webhook."""
 _AGAIN_SECONDS = 1.0
-"""After the store or the owner could not do what was asked."""
+"""Pause after the store or the owner failed."""
 _SWEEP_SECONDS = 5.0
 
 
-class Driver:
-    """Of one node; on the event loop's thread. Implements
-    `engine.channels.webhook_driving.WebhookDriving`."""
+class Driver(OwnerRoom):
+    """Drives the webhooks whose channels this node owns."""
 
     def __init__(
         self,
         *,
         store: Store,
         clock: Clock,
-        topic: Topic,
+        ask: Ask,
         configuration_of: ConfigurationOf,
         access: AccessRegistry,
         outgoing: OutgoingGate,
@@ -82,11 +81,11 @@ class Driver:
         journal: Journal,
         spans: Spans | None = None,
     ) -> None:
-        """`topic` reaches the owner of the channels, which is on the same node."""
+        """`ask` sends requests to the owner of the channels, which is on the same node."""
         self.context = DriverContext(
             store,
             clock,
-            topic,
+            ask,
             configuration_of,
             outgoing,
             limits,
@@ -100,27 +99,33 @@ class Driver:
         self._verifier = Verifier(self.context)
         self._fetcher = Fetcher(self.context, publish_fetched)
         self._replayer = DeadLetterReplayer(self.context, self.attempts)
-        self._pushes: dict[tuple[str, str], Push] = {}
-        """By hub and id."""
-        self._by_channel: dict[tuple[str, str], dict[str, Push]] = {}
+        self._driven: dict[tuple[str, str], DrivenWebhook] = {}
+        """Webhooks by hub and id."""
+        self._by_channel: dict[tuple[str, str], dict[str, DrivenWebhook]] = {}
         self._partitions: set[int] = set()
-        self._acknowledger = Acknowledger(topic, self._lost)
+        self._acknowledger = Acknowledger(ask, self._lost)
         self._changes = asyncio.Lock()
         self._tasks = TaskSet()
         self._next_sweep = 0.0
         self._closing = False
+        self.owner_requests = {
+            WebhookChanged: self._told_of_change,
+            TopicPinged: self._pinged,
+            DescribeWebhook: self._status_of,
+            ReplayWebhook: self._replay,
+        }
 
-    def survey(self) -> dict[str, HubPushes]:
+    def survey(self) -> dict[str, HubWebhooks]:
         """The webhooks that this node drives, by hub."""
-        return survey(self._pushes.values())
+        return survey(self._driven.values())
 
     def pending_fetches(self) -> Counter[str]:
-        """Topics of the node that are still to be fetched, by hub."""
+        """The number of this node's topics that are still to be fetched, by hub."""
         return self._fetcher.pending()
 
     def count(self) -> int:
-        """Webhooks that are driven here."""
-        return len(self._pushes)
+        """The number of webhooks that this node drives."""
+        return len(self._driven)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -128,32 +133,34 @@ class Driver:
         self._tasks.start(self._start_at_last(partitions))
 
     async def _start_at_last(self, partitions: Collection[int]) -> None:
-        """Also where the store is away for a while."""
+        """Retries while the store is unavailable."""
         while not self._closing:
             try:
                 await self.start(partitions)
                 return
             except HubbubError as error:
-                logger.warning("webhooks cannot be read yet: %s", error.message)
+                logger.warning("webhooks cannot be read yet: %s", error)
                 self._forget(set(partitions))
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    def released(self, partitions: Collection[int]) -> None:
-        """The new owner sends unacknowledged messages again."""
+    async def released(self, partitions: Collection[int]) -> None:
+        """Stops driving these partitions; the new owner sends unacknowledged messages again."""
         self._forget(set(partitions))
 
-    def _forget(self, partitions: set[int]) -> list[Push]:
+    def _forget(self, partitions: set[int]) -> list[DrivenWebhook]:
         self._partitions -= partitions
-        pushes = [p for p in self._pushes.values() if self._partition(p.webhook) in partitions]
-        for push in pushes:
-            self._remove(push)
+        driven_webhooks = [
+            p for p in self._driven.values() if self._partition(p.webhook) in partitions
+        ]
+        for driven in driven_webhooks:
+            self._remove(driven)
         self._verifier.cancel(partitions)
         self._fetcher.cancel(partitions)
-        return pushes
+        return driven_webhooks
 
     async def start(self, partitions: Iterable[int]) -> None:
-        """Drive the webhooks of these partitions, from where they stand. Call it after the owner
-        began to own them."""
+        """Drives the webhooks of these partitions from their cursors on. Call it after the owner
+        has taken the partitions over."""
         fresh = set(partitions) - self._partitions
         self._partitions |= fresh
         if fresh:
@@ -162,43 +169,43 @@ class Driver:
             self._fetcher.start(topic.hub, topic.channel)
 
     async def hub_resumed(self, hub: str) -> None:
-        """Raises `StoreUnavailable`; call it again then."""
-        for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
-            self._remove(push)
+        """Raises `StoreUnavailable`; call it again in that case."""
+        for driven in [p for (of_hub, _), p in self._driven.items() if of_hub == hub]:
+            self._remove(driven)
         await self._load(hub=hub)
         for topic in await self.context.store.read_pinged(sorted(self._partitions)):
             if topic.hub == hub:
                 self._fetcher.start(topic.hub, topic.channel)
 
-    async def settle_hub(self, hub: str) -> None:
+    async def hub_suspended(self, hub: str) -> None:
         await self._acknowledger.drop(hub)
 
     async def _load(self, hub: str | None = None, partitions: list[int] | None = None) -> None:
-        """The webhooks of a hub, or of partitions."""
+        """Loads the webhooks of a hub, or of partitions."""
         loaded = []
         async for webhook in self._saved(hub, partitions):
-            known = (webhook.hub, webhook.id) in self._pushes
-            driven = webhook.state != "paused" and self._partition(webhook) in self._partitions
-            if not known and driven:
-                push = self._add(await self._with_lease_cut(webhook))
-                push.fetching = True  # until it is known where it stands
-                loaded.append(push)
+            known = (webhook.hub, webhook.id) in self._driven
+            is_ours = webhook.state != "paused" and self._partition(webhook) in self._partitions
+            if not known and is_ours:
+                driven = self._add(await self._with_lease_cut(webhook))
+                driven.fetching = True  # until it is known where it stands
+                loaded.append(driven)
         await load_places(self.context.store, loaded)
-        for push in loaded:
-            push.fetching = False
-            if push.gone:
-                self._remove(push)
-            elif push.behind:
-                self._kick(push)
-            self._verify(push)
+        for driven in loaded:
+            driven.fetching = False
+            if driven.gone:
+                self._remove(driven)
+            elif driven.behind:
+                self._kick(driven)
+            self._verify(driven)
 
     async def _with_lease_cut(self, webhook: Webhook) -> Webhook:
-        """A callback that was promised a longer lease than the longest one now (the setting was
-        lowered) is asked to confirm the shorter lease."""
+        """If the maximum lease was lowered below this webhook's lease, asks the callback to confirm
+        the shorter one."""
         if webhook.pending is not None or not self.context.exceeds_longest_lease(webhook):
             return webhook
         seconds = int(self.context.limits.max_lease_seconds)
-        pending = Pending(
+        pending = PendingVerification(
             "subscribe", self.context.now(), seconds, webhook.secret, webhook.algorithm
         )
         changed = msgspec.structs.replace(webhook, pending=pending)
@@ -206,12 +213,12 @@ class Driver:
         return changed
 
     async def stop(self) -> None:
-        """Let the requests under way end, within a bound, and acknowledge what arrived."""
+        """Waits, within a bound, for requests in progress, and acknowledges delivered messages."""
         self._closing = True
-        pushes = list(self._pushes.values())
-        tasks = [push.task for push in pushes if push.task is not None]
-        for push in pushes:
-            self._remove(push, cancel=not push.sending)
+        driven_webhooks = list(self._driven.values())
+        tasks = [driven.task for driven in driven_webhooks if driven.task is not None]
+        for driven in driven_webhooks:
+            self._remove(driven, cancel=not driven.sending)
         if tasks:
             await asyncio.wait(tasks, timeout=self.context.limits.stop_seconds)
             for task in tasks:
@@ -219,7 +226,7 @@ class Driver:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._verifier.cancel(self._partitions)
         self._fetcher.cancel(self._partitions)
-        await asyncio.gather(*(self._acknowledger.now(push) for push in pushes))
+        await asyncio.gather(*(self._acknowledger.now(driven) for driven in driven_webhooks))
         await self._acknowledger.close()
         await self._tasks.end()
 
@@ -241,26 +248,27 @@ class Driver:
 
     # -- what the owner says --------------------------------------------------------------------
 
-    def delivered(self, message: Message) -> None:
-        pushes = self._by_channel.get((message.hub, message.channel))
-        if pushes is not None:
-            for push in pushes.values():
-                push.take(message)
-                if push.task is None and not push.fetching:
-                    self._kick(push)
+    def stored(self, channel: Channel, message: Message) -> None:
+        driven_webhooks = self._by_channel.get((message.hub, message.channel))
+        if driven_webhooks is not None:
+            for driven in driven_webhooks.values():
+                driven.take(message)
+                if driven.task is None and not driven.fetching:
+                    self._kick(driven)
 
-    def erased(self, hub: str, channel: str) -> None:
-        """An attempt under way is given up: another one of the same message may follow at once."""
-        for push in self._by_channel.get((hub, channel), {}).values():
-            push.forget_queue()
-            if push.task is None:
-                self._kick(push)
+    def messages_erased(self, hub: str, channel: str) -> None:
+        """Cancels attempts in progress and reads the queue again from the store. A message whose
+        attempt is cancelled may be sent again at once."""
+        for driven in self._by_channel.get((hub, channel), {}).values():
+            driven.forget_queue()
+            if driven.task is None:
+                self._kick(driven)
             else:
-                push.task.add_done_callback(partial(self._kick_again, push))
-                push.task.cancel()
+                driven.task.add_done_callback(partial(self._kick_again, driven))
+                driven.task.cancel()
 
-    def _kick_again(self, push: Push, _ended: asyncio.Task[None]) -> None:
-        self._kick(push)
+    def _kick_again(self, driven: DrivenWebhook, _ended: asyncio.Task[None]) -> None:
+        self._kick(driven)
 
     def hub_changed(self, hub: str) -> None:
         if hub == ANY_HUB:
@@ -269,206 +277,215 @@ class Driver:
         try:
             self.context.configuration_of(hub)
         except HUB_AWAY:
-            for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
-                self._remove(push)
+            for driven in [p for (of_hub, _), p in self._driven.items() if of_hub == hub]:
+                self._remove(driven)
             self._verifier.cancel_hub(hub)
             self._fetcher.cancel_hub(hub)
             self.counters.pop(hub, None)
         else:
-            for push in [p for (of_hub, _), p in self._pushes.items() if of_hub == hub]:
-                push.paused = False
-                if (push.behind or push.queue) and not push.fetching:
-                    self._kick(push)  # its channel may store again, or the quota be larger
+            for driven in [p for (of_hub, _), p in self._driven.items() if of_hub == hub]:
+                driven.paused = False
+                if (driven.behind or driven.queue) and not driven.fetching:
+                    self._kick(driven)  # its channel may store again, or the quota be larger
 
-    async def serve(self, request: WebhookRequest) -> TopicAnswer:
-        if isinstance(request, WebhookChanged):
-            if not self._closing:
-                await self._changed(request)
-            return None
-        if isinstance(request, TopicPinged):
-            if partition_of(request.hub, request.channel) in self._partitions:
-                self._fetcher.start(request.hub, request.channel)
-            return None
-        push = self._pushes.get((request.hub, request.webhook))
-        if push is None:
-            raise NotSubscribed(f"hub {request.hub!r} drives no webhook {request.webhook[:64]!r}")
-        if isinstance(request, ReplayWebhook):
-            return await self._replayer.replay(push, request.after, request.only)
-        assert isinstance(request, DescribeWebhook)
-        info = await self._describe(push)
-        head, dead = (info.head, info.dead_letters) if info else (push.position, 0)
-        return push.described(head, dead)
+    def channel_changed(self, hub: str, channel: str) -> None:
+        self.hub_changed(hub)
 
-    async def _changed(self, request: WebhookChanged) -> None:
+    async def _pinged(self, request: TopicPinged) -> None:
+        if partition_of(request.hub, request.channel) in self._partitions:
+            self._fetcher.start(request.hub, request.channel)
+
+    async def _replay(self, request: ReplayWebhook) -> Replayed:
+        """Replays dead letters. Raises `NotSubscribed`."""
+        driven = self._find(request.hub, request.webhook)
+        return await self._replayer.replay(driven, request.after, request.only)
+
+    async def _status_of(self, request: DescribeWebhook) -> WebhookStatus:
+        """The state of a webhook. Raises `NotSubscribed`."""
+        driven = self._find(request.hub, request.webhook)
+        info = await self._describe(driven)
+        head, dead = (info.head, info.dead_letters) if info else (driven.position, 0)
+        return driven.described(head, dead)
+
+    def _find(self, hub: str, webhook: str) -> DrivenWebhook:
+        driven = self._driven.get((hub, webhook))
+        if driven is None:
+            raise NotSubscribed(f"hub {hub!r} drives no webhook {webhook[:64]!r}")
+        return driven
+
+    async def _told_of_change(self, request: WebhookChanged) -> None:
+        if self._closing:
+            return
         async with self._changes:
             webhook = await self.context.store.read_webhook(request.hub, request.webhook)
-        push = self._pushes.get((request.hub, request.webhook))
+        driven = self._driven.get((request.hub, request.webhook))
         if webhook is None or webhook.state == "paused":
-            if push is not None:
-                self._remove(push)
+            if driven is not None:
+                self._remove(driven)
         elif self._partition(webhook) in self._partitions:
-            if push is None:
-                push = self._add(webhook)
-                push.behind = True
+            if driven is None:
+                driven = self._add(webhook)
+                driven.behind = True
             else:
                 host = self.outgoing.destination(webhook.hub, "webhook", webhook.host)
-                push.configure(webhook, host, self.context.limits.public_url)
-                self._access.review_one(webhook.hub, push)
-            if push.behind and not push.fetching:
-                self._kick(push)
-            self._verify(push)
+                driven.configure(webhook, host, self.context.limits.public_url)
+                self._access.review_one(webhook.hub, driven)
+            if driven.behind and not driven.fetching:
+                self._kick(driven)
+            self._verify(driven)
 
-    def _verify(self, push: Push) -> None:
-        if push.webhook.pending is not None and not push.gone:
-            self._verifier.start(push.webhook)
+    def _verify(self, driven: DrivenWebhook) -> None:
+        if driven.webhook.pending is not None and not driven.gone:
+            self._verifier.start(driven.webhook)
 
-    def _add(self, webhook: Webhook) -> Push:
-        known = self._pushes.get((webhook.hub, webhook.id))
+    def _add(self, webhook: Webhook) -> DrivenWebhook:
+        known = self._driven.get((webhook.hub, webhook.id))
         if known is not None:
             return known
-        push = Push(
+        driven = DrivenWebhook(
             webhook,
             self.outgoing.destination(webhook.hub, "webhook", webhook.host),
             self.context.limits.public_url,
             self._refuse,
         )
-        self._pushes[webhook.hub, webhook.id] = push
-        self._by_channel.setdefault((webhook.hub, webhook.channel), {})[webhook.id] = push
-        self._access.add(webhook.hub, push)
-        return push
+        self._driven[webhook.hub, webhook.id] = driven
+        self._by_channel.setdefault((webhook.hub, webhook.channel), {})[webhook.id] = driven
+        self._access.add(webhook.hub, driven)
+        return driven
 
-    def _remove(self, push: Push, cancel: bool = True) -> None:
-        """This node drives the webhook no longer."""
-        push.gone = True
-        webhook = push.webhook
-        self._access.remove(webhook.hub, push)
-        if self._pushes.get((webhook.hub, webhook.id)) is push:
-            del self._pushes[webhook.hub, webhook.id]
+    def _remove(self, driven: DrivenWebhook, cancel: bool = True) -> None:
+        """Stops driving the webhook on this node."""
+        driven.gone = True
+        webhook = driven.webhook
+        self._access.remove(webhook.hub, driven)
+        if self._driven.get((webhook.hub, webhook.id)) is driven:
+            del self._driven[webhook.hub, webhook.id]
             of_channel = self._by_channel[webhook.hub, webhook.channel]
             del of_channel[webhook.id]
             if not of_channel:
                 del self._by_channel[webhook.hub, webhook.channel]
-        if cancel and push.task is not None and push.task is not asyncio.current_task():
-            push.task.cancel()
+        if cancel and driven.task is not None and driven.task is not asyncio.current_task():
+            driven.task.cancel()
 
     # -- sending --------------------------------------------------------------------------------
 
-    def _kick(self, push: Push) -> None:
-        if push.task is None and push.active and not (push.paused or self._closing):
-            push.task = asyncio.get_running_loop().create_task(self._drive(push))
+    def _kick(self, driven: DrivenWebhook) -> None:
+        if driven.task is None and driven.active and not (driven.paused or self._closing):
+            driven.task = asyncio.get_running_loop().create_task(self._drive(driven))
 
-    async def _drive(self, push: Push) -> None:
-        """Work for one webhook until there is nothing left to do."""
+    async def _drive(self, driven: DrivenWebhook) -> None:
+        """Sends one webhook's messages until none is left."""
         try:
-            while not push.gone:
-                if push.queue:
-                    await self._send_next(push)
-                elif push.behind:
-                    await self._fetch(push)
+            while not driven.gone:
+                if driven.queue:
+                    await self._send_next(driven)
+                elif driven.behind:
+                    await self._fetch(driven)
                 else:
                     break
         except (NotSubscribed, TopicNotFound) as error:
-            self._lost(push, error)
+            self._lost(driven, error)
         except HubbubError as error:
-            logger.warning("webhook %s waits: %s", push.webhook.id, error.message)
-            self._hindered(push)
+            logger.warning("webhook %s waits: %s", driven.webhook.id, error)
+            self._hindered(driven)
         except Exception:
-            logger.exception("webhook %s failed, will try again", push.webhook.id)
-            self._hindered(push)
+            logger.exception("webhook %s failed, will try again", driven.webhook.id)
+            self._hindered(driven)
         finally:
-            push.task = None
+            driven.task = None
 
-    def _hindered(self, push: Push) -> None:
-        """The hub itself cannot go on, as where a dead letter is over the quota."""
+    def _hindered(self, driven: DrivenWebhook) -> None:
+        """Pauses the webhook after a failure inside the hub, such as a dead letter over the
+        quota."""
         asyncio.get_running_loop().call_later(
-            push.pause(self.context.limits.longest_retry_seconds), self._resume, push
+            driven.pause(self.context.limits.longest_retry_seconds), self._resume, driven
         )
 
-    def _resume(self, push: Push) -> None:
-        push.paused = False
-        self._kick(push)
+    def _resume(self, driven: DrivenWebhook) -> None:
+        driven.paused = False
+        self._kick(driven)
 
-    async def _send_next(self, push: Push) -> None:
-        message = push.queue[0]
+    async def _send_next(self, driven: DrivenWebhook) -> None:
+        message = driven.queue[0]
         try:
-            await self.attempts.deliver(push, message)
+            await self.attempts.deliver(driven, message)
         except GivenUp:
-            await self._dead_letter(push, message)
+            await self._dead_letter(driven, message)
         except Expired:
-            await self.context.topic(Acknowledge(push.key, (message.serial,), expired=True))
-        except Ended as ended:
-            await self._end(push, str(ended))
+            await self.context.ask(Acknowledge(driven.key, (message.serial,), expired=True))
+        except ReceiverEnded as ended:
+            await self._end(driven, str(ended))
             return
         except Stopped:
             return
-        push.hindrances = 0
-        if push.queue and push.queue[0] is message:  # else the channel began anew meanwhile
-            push.queue.popleft()
-            push.position = message.serial
-            self._acknowledger.soon(push)
+        driven.hindrances = 0
+        if driven.queue and driven.queue[0] is message:  # else the channel began anew meanwhile
+            driven.queue.popleft()
+            driven.position = message.serial
+            self._acknowledger.soon(driven)
 
-    async def _fetch(self, push: Push) -> None:
-        push.behind, push.fetching = False, True
+    async def _fetch(self, driven: DrivenWebhook) -> None:
+        driven.behind, driven.fetching = False, True
         try:
-            found = await self.context.topic(
-                GetMessages(push.key, push.reader, _AT_ONCE, after=push.queued)
+            found = await self.context.ask(
+                GetMessages(driven.key, driven.reader, _AT_ONCE, after=driven.queued)
             )
             assert isinstance(found, tuple)
             if found:
-                push.queue.extend(article.message for article in found)
-                push.queued = found[-1].message.serial
-                push.behind = True  # there may be more, however few these are
+                driven.queue.extend(article.message for article in found)
+                driven.queued = found[-1].message.serial
+                driven.behind = True  # there may be more, however few these are
             else:
-                info = await self._describe(push)
-                if info is not None and info.floor > push.queued and not push.behind:
-                    push.begin_at(info.floor)
+                info = await self._describe(driven)
+                if info is not None and info.floor > driven.queued and not driven.behind:
+                    driven.begin_at(info.floor)
         except BaseException:
-            push.behind = True
+            driven.behind = True
             raise
         finally:
-            push.fetching = False
+            driven.fetching = False
 
-    async def _dead_letter(self, push: Push, message: Message) -> None:
-        await self.context.topic(Acknowledge(push.key, (message.serial,), dead=True))
-        self.counters[push.webhook.hub].dead_letters += 1
+    async def _dead_letter(self, driven: DrivenWebhook, message: Message) -> None:
+        await self.context.ask(Acknowledge(driven.key, (message.serial,), dead=True))
+        self.counters[driven.webhook.hub].dead_letters += 1
 
-    def _refuse(self, push: Push, error: HubbubError) -> None:
-        """The webhook's creator may not read the channel any more: nothing more is sent from now
-        on, and the webhook ends. The webhooks of a deleted hub go with the hub."""
-        if not push.gone:
-            self._remove(push)
+    def _refuse(self, driven: DrivenWebhook, error: HubbubError) -> None:
+        """Ends a webhook whose creator may no longer read the channel. The webhooks of a deleted
+        hub are deleted with the hub."""
+        if not driven.gone:
+            self._remove(driven)
             if not isinstance(error, HUB_AWAY):
-                self._tasks.start(self._end_refused(push, error))
+                self._tasks.start(self._end_refused(driven, error))
 
-    async def _end_refused(self, push: Push, error: HubbubError) -> None:
-        ended = await self._end(push, error.message)
-        if ended and push.webhook.kind == "websub":
-            hub = self.context.configuration_of(push.webhook.hub)
-            about = (hub, push.webhook.callback, push.webhook.topic, error.message)
+    async def _end_refused(self, driven: DrivenWebhook, error: HubbubError) -> None:
+        ended = await self._end(driven, error.message)
+        if ended and driven.webhook.kind == "websub":
+            hub = self.context.configuration_of(driven.webhook.hub)
+            about = (hub, driven.webhook.callback, driven.webhook.topic, error.message)
             await deny(self.outgoing, self.context.limits, *about)
 
-    async def _end(self, push: Push, reason: str) -> bool:
-        """The receiver does not want it any more, or its time is over. Whether nobody else ended it
-        before."""
-        logger.info("webhook %s ends: %s", push.webhook.id, reason)
-        self.counters[push.webhook.hub].ended += 1
-        self._remove(push)
+    async def _end(self, driven: DrivenWebhook, reason: str) -> bool:
+        """Ends a webhook that expired or whose receiver declined it. Returns False if it had
+        already ended."""
+        logger.info("webhook %s ends: %s", driven.webhook.id, reason)
+        self.counters[driven.webhook.hub].ended += 1
+        self._remove(driven)
         try:
-            return await end_webhook(self.context.topic, self.context.store, push.webhook)
+            return await end_webhook(self.context.ask, self.context.store, driven.webhook)
         except HubbubError as error:
-            logger.warning("webhook %s is not removed yet: %s", push.webhook.id, error.message)
+            logger.warning("webhook %s is not removed yet: %s", driven.webhook.id, error)
             return True
 
-    def _lost(self, push: Push, error: HubbubError) -> None:
-        """The webhook's cursor is gone, or the channel does not store for now."""
+    def _lost(self, driven: DrivenWebhook, error: HubbubError) -> None:
+        """Called when the webhook's cursor is missing, or the channel currently stores nothing."""
         if isinstance(error, NotSubscribed):
-            self._remove(push, cancel=False)
+            self._remove(driven, cancel=False)
         else:
-            push.behind = True
+            driven.behind = True
 
-    async def _describe(self, push: Push) -> SubscriptionInfo | None:
+    async def _describe(self, driven: DrivenWebhook) -> SubscriptionInfo | None:
         try:
-            info = await self.context.topic(DescribeSubscription(push.key))
+            info = await self.context.ask(DescribeSubscription(driven.key))
         except (NotSubscribed, TopicNotFound):
             return None
         assert isinstance(info, SubscriptionInfo)
@@ -477,13 +494,13 @@ class Driver:
     # -- time -----------------------------------------------------------------------------------
 
     def sweep(self) -> None:
-        """Called every second: leases that are over."""
+        """Called every second: ends webhooks whose leases expired."""
         now = self.context.clock.monotonic()
         if now < self._next_sweep or self._closing:
             return
         self._next_sweep = now + _SWEEP_SECONDS
         moment = self.context.now()
-        for push in list(self._pushes.values()):
-            expires_at = push.webhook.expires_at
-            if expires_at is not None and expires_at <= moment and push.active:
-                self._tasks.start(self._end(push, "its lease is over"))
+        for driven in list(self._driven.values()):
+            expires_at = driven.webhook.expires_at
+            if expires_at is not None and expires_at <= moment and driven.active:
+                self._tasks.start(self._end(driven, "its lease is over"))

@@ -1,30 +1,35 @@
-"""The end of a webhook, and what WebSub subscribers are told of it."""
+"""Ends webhooks, and notifies WebSub subscribers of the end."""
 
 from __future__ import annotations
 
 import contextlib
 
+from msgspec import UNSET
+
+from hubbub.domain.audit import Audit
 from hubbub.domain.errors import HubbubError, NotSubscribed, TopicNotFound
 from hubbub.domain.rules import HubConfiguration
 from hubbub.domain.topics import UnsubscribeTopic
 from hubbub.domain.webhooks import Webhook
-from hubbub.engine.outgoing import OutgoingGate
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.engine.webhooks.push import key_of
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
+from hubbub.engine.webhooks.driven import key_of
 from hubbub.engine.webhooks.replaying import dead_letters_key
 from hubbub.engine.webhooks.requests import USER_AGENT, with_query
-from hubbub.ports.bus import Topic
+from hubbub.ports.bus import Ask
 from hubbub.ports.outgoing import HttpRequest, SendFailed
 from hubbub.ports.storage import Store
 
 
-async def end_webhook(topic: Topic, store: Store, webhook: Webhook) -> bool:
-    """Whether it was there: of several that end it at the same time, one tells its callback.
-    Deletes the cursors first: a webhook without a cursor is dropped at the next start."""
+async def end_webhook(ask: Ask, store: Store, webhook: Webhook, audit: Audit = UNSET) -> bool:
+    """Deletes the webhook and returns whether it existed: of concurrent callers one gets True and
+    notifies the callback. Deletes the cursors first: at the next start, a webhook without a cursor
+    is dropped. The first deletion also stores the audit entry."""
     for key in (key_of(webhook), dead_letters_key(key_of(webhook))):
         with contextlib.suppress(NotSubscribed, TopicNotFound):
-            await topic(UnsubscribeTopic(key))
-    return await store.delete_webhook(webhook.hub, webhook.id)
+            await ask(UnsubscribeTopic(key, audit))
+            audit = UNSET
+    return await store.audited(audit).delete_webhook(webhook.hub, webhook.id)
 
 
 async def deny(
@@ -35,8 +40,8 @@ async def deny(
     topic: str,
     reason: str,
 ) -> None:
-    """Tell a callback of WebSub, once, that there is no subscription, or none any more, and why. It
-    may not hear it."""
+    """Tells a WebSub callback, in one attempt, that a subscription was refused or ended, and
+    why."""
     fields = {"hub.mode": "denied", "hub.topic": topic, "hub.reason": reason}
     request = HttpRequest(
         hub.hub,

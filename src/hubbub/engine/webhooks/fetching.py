@@ -1,8 +1,7 @@
-"""Topics that live elsewhere: fetched when their publisher says that there is something new.
+"""Fetches external topics after their publisher announced new content.
 
-A ping is in the store until its topic was fetched or given up. Whoever drives the channel's
-webhooks fetches it, also after a restart or when the channel moves to another node.
-"""
+The store keeps a ping until its topic was fetched or given up. The driver of the channel's webhooks
+fetches it, also after a restart or on the channel's next node."""
 
 from __future__ import annotations
 
@@ -32,20 +31,20 @@ _MAX_VALIDATOR_CHARS = 500
 _MOST_REMEMBERED = 10_000
 _ACCEPT = "*/*"
 _FOR_GOOD = ("refused_address", "too_large")
-"""Failures that another try does not heal."""
+"""Failures that a retry cannot fix."""
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_REDIRECTS = 5
 _WINDOWS = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
-"""Of zlib, by coding; some servers send `deflate` without its header."""
+"""Window sizes for zlib, by coding; some servers send `deflate` without its header."""
 
 Publish = Callable[[str, str, bytes, str], Awaitable[object]]
-"""Puts body and content type into a hub's channel."""
+"""Puts a body with its content type into a hub's channel."""
 Outcome = Literal["new", "same", "nobody"]
-"""`nobody`: no one is subscribed, so that nothing was fetched."""
+"""`nobody`: the topic was not fetched since nobody subscribes to it."""
 
 
 class FetchFailed(Exception):
-    """`word` is for counting; `answer` is what the server said, if it did."""
+    """`word` is the counter's label; `answer` is the server's response, if there was one."""
 
     def __init__(self, word: str, message: str, answer: HttpResponse | None = None) -> None:
         super().__init__(message)
@@ -55,7 +54,7 @@ class FetchFailed(Exception):
 
 @dataclass(slots=True, eq=False)
 class _Fetch:
-    """The work for one topic; `pinged` is set when there is a newer ping."""
+    """The state of one topic's fetch; `pinged` is set by a newer ping."""
 
     partition: int
     pinged: asyncio.Event = field(default_factory=asyncio.Event)
@@ -63,8 +62,8 @@ class _Fetch:
 
 
 class Fetcher:
-    """One fetch at a time for each topic; a ping that comes meanwhile is answered by one more.
-    Where nothing was new, the next one waits a moment: nobody can have the hub flood a server."""
+    """Runs at most one fetch per topic; pings that arrive meanwhile lead to one more. After a fetch
+    without news the next one is delayed, so that nobody can make the hub flood a server."""
 
     def __init__(self, context: DriverContext, publish: Publish) -> None:
         self._context = context
@@ -73,11 +72,11 @@ class Fetcher:
         self._not_before: dict[tuple[str, str], float] = {}
 
     def pending(self) -> Counter[str]:
-        """Topics that are still to be fetched, by hub."""
+        """The number of topics that are still to be fetched, by hub."""
         return Counter(hub for hub, _ in self._fetches)
 
     def start(self, hub: str, channel: str) -> None:
-        """The topic was pinged; its row in the store says so."""
+        """Called after a ping was stored."""
         key = (hub, channel)
         fetch = self._fetches.get(key)
         if fetch is None:
@@ -87,14 +86,15 @@ class Fetcher:
             fetch.pinged.set()
 
     def cancel(self, partitions: Collection[int]) -> None:
-        """The next driver of these partitions continues with the pings in the store."""
+        """Stops the fetches of these partitions; their next driver continues from the pings in the
+        store."""
         for key, fetch in list(self._fetches.items()):
             if fetch.partition in partitions and fetch.task is not None:
                 fetch.task.cancel()
                 self._not_before.pop(key, None)
 
     def cancel_hub(self, hub: str) -> None:
-        """The hub is away."""
+        """Stops the fetches of a hub that is suspended."""
         for key, fetch in list(self._fetches.items()):
             if key[0] == hub and fetch.task is not None:
                 fetch.task.cancel()
@@ -103,7 +103,7 @@ class Fetcher:
     # -- one topic ------------------------------------------------------------------------------
 
     async def _work(self, key: tuple[str, str], fetch: _Fetch) -> None:
-        """Until there is nothing left to fetch."""
+        """Fetches the topic until no ping is left."""
         try:
             while True:
                 await self._hold_back(key)
@@ -114,13 +114,13 @@ class Fetcher:
                 elif not fetch.pinged.is_set():
                     return
         except Exception:
-            logger.exception("the topic %s of hub %s is fetched at the next start", key[1], key[0])
+            logger.exception("hub %s: the topic %s is fetched at the next start", *key)
         finally:
             if self._fetches.get(key) is fetch:
                 del self._fetches[key]
 
     async def _try(self, key: tuple[str, str]) -> float | None:
-        """Fetch what the newest ping means. Answers in how many seconds to try again, or None."""
+        """Makes one attempt; returns the seconds until the next one, or None."""
         try:
             topic = await self._context.store.read_web_topic(*key)
             if topic is None or topic.pinged_at is None:
@@ -129,7 +129,7 @@ class Fetcher:
         except HUB_AWAY:
             return None
         except HubbubError as error:
-            logger.warning("the topic %s of hub %s waits: %s", key[1], key[0], error.message)
+            logger.warning("hub %s: the topic %s waits: %s", *key, error)
             return self._context.limits.first_retry_seconds
 
     async def _fetch_and_note(self, topic: WebTopic) -> float | None:
@@ -147,7 +147,8 @@ class Fetcher:
         return None if ended else 0.0
 
     async def _failed(self, topic: WebTopic, failed: FetchFailed) -> float | None:
-        """Write it down; answers in how many seconds to try again, None where it is given up."""
+        """Stores the failure; returns the seconds until the next attempt, or None if the topic is
+        given up."""
         assert topic.pinged_at is not None
         hub, channel, failures = topic.hub, topic.channel, topic.fetch_failures + 1
         self._leave_alone((hub, channel))
@@ -163,8 +164,8 @@ class Fetcher:
         except GivenUp:
             self._context.counters[hub].fetches["given_up"] += 1
             logger.error(
-                "the topic %s of hub %s is given up after %d tries: %s",
-                channel, hub, failures, failed,
+                "hub %s: the topic %s is given up after %d tries: %s",
+                hub, channel, failures, failed,
             )  # fmt: skip
             ended = await self._context.store.end_ping(hub, channel, topic.pinged_at, well=False)
             return None if ended else 0.0
@@ -189,7 +190,8 @@ class Fetcher:
 
     @staticmethod
     async def _pause(key: tuple[str, str], fetch: _Fetch, seconds: float) -> None:
-        """A publisher who pings again is there again: the next try need not wait so long."""
+        """Ends early when the publisher pings again, since the publisher's server is likely
+        available then."""
         try:
             async with asyncio.timeout(seconds):
                 await fetch.pinged.wait()
@@ -211,8 +213,8 @@ class Fetcher:
         return await self._compare(topic, decoded(answer, self._context.limits.fetch_bytes))
 
     async def _follow(self, topic: WebTopic) -> HttpResponse:
-        """What the topic's URL leads to: a few redirects, each to an address that the hub may send
-        requests to, which is checked like the first. Raises `FetchFailed`."""
+        """Fetches the topic's URL and follows a few redirects; each target is checked against the
+        addresses that the hub may contact. Raises `FetchFailed`."""
         assert topic.url is not None
         url = topic.url
         for _ in range(_MAX_REDIRECTS + 1):
@@ -262,8 +264,8 @@ class Fetcher:
 
 
 def decoded(answer: HttpResponse, most_bytes: int) -> HttpResponse:
-    """With the body as it was before its `Content-Encoding`. Raises `FetchFailed` where the coding
-    is not known, the body is damaged, or it has more bytes than may be fetched."""
+    """Returns the response with its `Content-Encoding` removed. Raises `FetchFailed` if the coding
+    is unknown, the body is damaged, or the decoded body is too large."""
     body = answer.body
     codings = [
         each.strip().lower() for each in answer.headers.get("content-encoding", "").split(",")

@@ -1,55 +1,57 @@
-"""Messages of channels, handed over to the owner of the hub's log, which brings them to the peers
-that follow the channels."""
+"""Hands messages of followed channels over to the owner of the hub's log, which delivers them to
+the peers."""
 
 from __future__ import annotations
 
 import asyncio
-from random import random
 
-from hubbub.domain.communication.following import copy_to_peer
+from hubbub.domain.communication.following import copy_to_peer, is_of_another
 from hubbub.domain.communication.requests import DeliverMessage, VerdictTold
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.messages import Message
 from hubbub.domain.webhooks import retry_delay
 from hubbub.engine.outward.attempts import Expired
 from hubbub.engine.webhooks.context import DriverContext
-from hubbub.engine.webhooks.push import Push
+from hubbub.engine.webhooks.driven import DrivenWebhook
+from hubbub.ports import randomness
 
 _WAIT_SECONDS = 2.0
-"""How long one request waits for the verdict; below the time that nodes give each other."""
+"""How long one request waits for the verdict; less than the timeout between nodes."""
 _LONGEST_PAUSE_SECONDS = 30.0
 CIRCULAR = "the message came through this channel before"
 
 
-async def hand_over(context: DriverContext, push: Push, message: Message) -> None:
-    """Until the message has its verdict. Repeating it, on whatever node, sends it no second time.
-    Raises `Expired`, and `HubbubError` where the log takes no message now."""
+async def hand_over(context: DriverContext, driven: DrivenWebhook, message: Message) -> None:
+    """Returns once the message has its verdict. Repeating the call, on any node, does not send the
+    message twice. Raises `Expired`, and `HubbubError` if the log accepts no message now."""
     if has_expired(message, context.now()):
         raise Expired
-    copy = copy_to_peer(push.webhook, message)
-    if copy is None:
-        _note(push, VerdictTold("failed", CIRCULAR), context.now())
+    if is_of_another(driven.webhook, message):
         return
-    request = DeliverMessage(push.webhook.hub, copy, _WAIT_SECONDS)
+    copy = copy_to_peer(driven.webhook, message)
+    if copy is None:
+        _note(driven, VerdictTold("failed", CIRCULAR), context.now())
+        return
+    request = DeliverMessage(driven.webhook.hub, copy, _WAIT_SECONDS)
     asked = 0
     try:
         while True:
-            told = await context.topic(request)
+            told = await context.ask(request)
             assert isinstance(told, VerdictTold)
             if told.result != "open":
                 break
             asked += 1
-            push.status.attempts = asked
+            driven.status.attempts = asked
             await asyncio.sleep(
-                retry_delay(asked, random(), longest_seconds=_LONGEST_PAUSE_SECONDS)
+                retry_delay(asked, randomness.fraction(), longest_seconds=_LONGEST_PAUSE_SECONDS)
             )
     finally:
-        push.status.attempts = 0
-    _note(push, told, context.now())
+        driven.status.attempts = 0
+    _note(driven, told, context.now())
 
 
-def _note(push: Push, told: VerdictTold, now: int) -> None:
-    status = push.status
+def _note(driven: DrivenWebhook, told: VerdictTold, now: int) -> None:
+    status = driven.status
     if told.result == "met":
         status.delivered += 1
         status.last_error = None

@@ -1,8 +1,7 @@
-"""The requests that bring messages to their receivers."""
+"""HTTP requests that carry messages to webhooks."""
 
 from __future__ import annotations
 
-import secrets
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from hubbub import __version__
@@ -10,7 +9,8 @@ from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
 from hubbub.domain.envelope_headers import header_text, to_headers
 from hubbub.domain.messages import Message
 from hubbub.domain.webhooks import Webhook, signature
-from hubbub.engine.webhooks.limits import WebhookLimits
+from hubbub.engine.outward.limits import WebhookLimits
+from hubbub.ports import randomness
 from hubbub.ports.outgoing import HttpRequest
 
 USER_AGENT = f"Hubbub/{__version__}"
@@ -19,7 +19,7 @@ Headers = tuple[tuple[str, str], ...]
 
 
 def lasting_headers(webhook: Webhook, hub_url: str | None) -> Headers:
-    """The headers that all requests of a webhook share."""
+    """The headers shared by all requests of a webhook."""
     headers = [
         ("User-Agent", USER_AGENT),
         ("Hubbub-Hub", quote(webhook.hub, safe="")),
@@ -34,7 +34,7 @@ def lasting_headers(webhook: Webhook, hub_url: str | None) -> Headers:
 
 
 def with_query(callback: str, fields: dict[str, str]) -> str:
-    """The callback's own query stays, in front."""
+    """Appends parameters to the callback's own query."""
     parts = urlsplit(callback)
     query = urlencode(fields)
     joined = f"{parts.query}&{query}" if parts.query else query
@@ -46,7 +46,7 @@ def _as_link(url: str) -> str:
 
 
 class Sealed:
-    """A message as it goes to one webhook: the body is made once, however often it is tried."""
+    """A message as sent to one webhook: the body is created once for all attempts."""
 
     __slots__ = ("_body", "_headers", "_hub", "_limits", "_url")
 
@@ -59,7 +59,8 @@ class Sealed:
         message_id: str | None = None,
         serial: int | None = None,
     ) -> None:
-        """`message_id` and `serial` are the original's, where this is its copy."""
+        """`message_id` and `serial` are those of the original message, if this is its dead
+        letter."""
         identifier = message_id or message.id
         body = message.payload
         spelt = message.attributes.media_type if message.attributes is not None else None
@@ -78,7 +79,7 @@ class Sealed:
         if message.attributes is not None:
             headers += to_headers(message.attributes)
         if webhook.key is not None:
-            body = encrypt(webhook.key, secrets.token_bytes(SALT_BYTES), body)
+            body = encrypt(webhook.key, randomness.token_bytes(SALT_BYTES), body)
             headers.append(("Content-Encoding", CONTENT_ENCODING))
         if webhook.secret is not None:
             headers.append(("X-Hub-Signature", signature(webhook.secret, webhook.algorithm, body)))

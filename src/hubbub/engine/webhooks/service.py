@@ -1,4 +1,5 @@
-"""Webhooks and their topics: who may register, publish and subscribe; the one door for gateways."""
+"""The service for webhooks and their topics, called by gateways: registers, subscribes,
+publishes."""
 
 from __future__ import annotations
 
@@ -6,7 +7,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec import UNSET
 
+from hubbub.domain.audit import Audit, AuditEntry
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.errors import (
     NotSubscribed,
@@ -29,7 +32,7 @@ from hubbub.domain.topics import (
 from hubbub.domain.webhooks import (
     WEBHOOK_OWNER,
     Mode,
-    Pending,
+    PendingVerification,
     Replayed,
     WantedWebhook,
     Webhook,
@@ -40,10 +43,10 @@ from hubbub.domain.webhooks import (
     webhook_id,
 )
 from hubbub.engine.hub import Hub
+from hubbub.engine.outward.limits import MAX_WEBHOOKS
 from hubbub.engine.topics.cursors import cursor_of
+from hubbub.engine.webhooks.driven import key_of
 from hubbub.engine.webhooks.ending import deny, end_webhook
-from hubbub.engine.webhooks.limits import MAX_WEBHOOKS
-from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.replaying import dead_letters_key, is_dead_letter_of
 from hubbub.engine.webhooks.web_topics import WebTopics
 from hubbub.tasks import gather_some
@@ -52,8 +55,8 @@ _DENIED_AT_ONCE = 16
 
 
 class Webhooks(WebTopics):
-    """Webhooks for callers of any kind. Every method that takes an identity raises `NotPermitted`
-    where that identity may not do it."""
+    """Manages webhooks for all callers. Methods that take an identity raise `NotPermitted` if the
+    identity lacks the permission."""
 
     # -- subscriptions --------------------------------------------------------------------------
 
@@ -64,22 +67,33 @@ class Webhooks(WebTopics):
         request: WantedWebhook,
         start: Literal["new", "first"] | int = "new",
     ) -> Webhook:
-        """From now on the channel's messages are sent there. Who subscribes again renews it, and
-        keeps the place. Raises `TopicNotFound`, `NotPermitted`, `QuotaExceeded`, `BadRequest`."""
+        """Subscribes the callback to new messages of the channel. Subscribing again renews the
+        webhook and keeps its position. Raises `TopicNotFound`, `NotPermitted`, `QuotaExceeded`,
+        `BadRequest`."""
         webhook = await self._prepare(hub, identity, request)
         await self.begin(webhook, start)
         return webhook
 
-    async def begin(self, webhook: Webhook, start: Literal["new", "first"] | int) -> None:
-        """Save it and have it driven from now on; one that was there keeps its place."""
-        await self._store.save_webhook(webhook)
-        await self._bus.topic(SubscribeTopic(key_of(webhook), None, start))
+    async def begin(
+        self,
+        webhook: Webhook,
+        start: Literal["new", "first"] | int,
+        audit: Audit = UNSET,
+    ) -> None:
+        """Stores the webhook and starts its deliveries; an existing webhook keeps its position."""
+        await self._store.audited(audit).create_webhook(webhook)
+        try:
+            await self._bus.ask(SubscribeTopic(key_of(webhook), None, start))
+        except QuotaExceeded:  # it has no place in the channel, and will not get one
+            await self._store.delete_webhook(webhook.hub, webhook.id)
+            raise
         await self._tell(webhook)
 
     async def _prepare(
         self, hub: Hub, identity: Identity, request: WantedWebhook, mode: Mode = "subscribe"
     ) -> Webhook:
-        """The webhook that was asked for, if it may be; its channel stores."""
+        """Builds the requested webhook after checking permissions, and makes its channel store
+        messages."""
         channel = check_name(request.channel, "channel")
         await self.open_foreign(hub, channel)
         reader = await self.reader(hub, identity, channel)
@@ -126,15 +140,15 @@ class Webhooks(WebTopics):
         )
 
     def lease(self, asked: str | float | None) -> int:
-        """The seconds that are granted. Raises `BadRequest`."""
+        """The granted lease in seconds. Raises `BadRequest`."""
         limits = self.limits
         return lease_seconds(asked, limits.default_lease_seconds, limits.max_lease_seconds)
 
     async def _find_own(
         self, hub: Hub, identity: Identity, request: WantedWebhook
     ) -> Webhook | None:
-        """The caller's webhook for this channel and callback, also under an id of the time when
-        ids named no owner."""
+        """The caller's webhook for this channel and callback; also found by the older form of ids,
+        which did not include the owner."""
         owner = principal_of(identity)
         for name in (owner, None):
             found = await self._store.read_webhook(hub.name, _id_of(hub, request, name))
@@ -143,17 +157,18 @@ class Webhooks(WebTopics):
         return None
 
     async def reader(self, hub: Hub, identity: Identity, channel: str) -> Reader:
-        """As whom a webhook is sent messages: by the rules as they will be, and until the token is
-        revoked, but not only until it expires. Raises `NotPermitted`."""
+        """The identity under which a webhook reads: subject to future rules and to the revocation
+        of the token, but not to its expiry. Raises `NotPermitted`."""
         lasting = msgspec.structs.replace(identity, rpcs=(), extra={}, expires_at=None)
         reader = Reader(lasting, open_topic=await self._is_open(hub, channel))
         rules = hub.rules_for(channel)
         if not may_read(reader, channel, hub.configuration, rules):
-            raise refusal("subscribe to", channel, rules)
+            raise refusal(identity, "subscribe to", channel, rules)
         return reader
 
     async def _check_address(self, hub: Hub, callback: str) -> None:
-        """Raises `BadRequest`; `NotPermitted` where the callback is out of the hub's reach now."""
+        """Raises `BadRequest`, and `NotPermitted` if the hub may not send requests to the
+        callback."""
         check_callback(callback)
         reach = hub.configuration.settings.callback_addresses
         await self._outgoing.check_address(hub.name, callback, reach, "callback")
@@ -168,14 +183,14 @@ class Webhooks(WebTopics):
     async def request_verified(
         self, hub: Hub, identity: Identity, request: WantedWebhook, mode: Mode
     ) -> Webhook | None:
-        """What the callback has to confirm first: it is written down and asked for in the
-        background, also after a restart. Who is subscribed already stays so until then. None:
-        there is nothing to unsubscribe from. Raises the errors of `subscribe`."""
+        """Stores a request that the callback must confirm, and verifies it in the background, also
+        after a restart. An existing subscription stays active meanwhile. Returns None if there is
+        nothing to unsubscribe from. Raises the errors of `subscribe`."""
         wanted = await self._prepare(hub, identity, request, mode)
         known = await self._store.read_webhook(hub.name, wanted.id)
         if known is None and mode == "unsubscribe":
             return None
-        pending = Pending(
+        pending = PendingVerification(
             mode, self._now(), self.lease(request.lease_seconds), request.secret, request.algorithm
         )
         if known is None:
@@ -188,11 +203,12 @@ class Webhooks(WebTopics):
         return changed
 
     async def deny(self, hub: Hub, callback: str, topic: str, reason: str) -> None:
-        """Tell a callback, once, that there is no subscription. It may not hear it."""
+        """Tells a callback, in one attempt, that its subscription was refused."""
         await deny(self._outgoing, self.limits, hub.configuration, callback, topic, reason)
 
     async def unsubscribe(self, hub: Hub, identity: Identity, request: WantedWebhook) -> None:
-        """End the caller's own, also without the permission by now. Raises `NotSubscribed`."""
+        """Ends the caller's own webhook, even if the caller lost the permission to subscribe.
+        Raises `NotSubscribed`."""
         found = await self._find_own(hub, identity, request)
         if found is None:
             raise NotSubscribed(
@@ -200,34 +216,34 @@ class Webhooks(WebTopics):
             )
         await self.end(found)
 
-    async def end(self, webhook: Webhook) -> bool:
-        """End a webhook of any owner; a request under way is broken off. A callback of WebSub did
-        not ask for that: `deny_ended` tells it, where this answers that it was still there."""
-        ended = await end_webhook(self._bus.topic, self._store, webhook)
+    async def end(self, webhook: Webhook, audit: Audit = UNSET) -> bool:
+        """Ends a webhook of any owner and cancels a request in progress. A WebSub callback did not
+        ask for this: if the result is True, call `deny_ended`."""
+        ended = await end_webhook(self._bus.ask, self._store, webhook, audit)
         await self._tell(webhook)
         return ended
 
     async def deny_ended(
         self, hub: HubConfiguration, webhooks: Sequence[Webhook], reason: str
     ) -> None:
-        """Tell the callbacks of WebSub among them, each once, that their subscriptions ended."""
+        """Tells the WebSub callbacks among these webhooks, in one attempt each, that their
+        subscriptions ended."""
         about = [(each.callback, each.topic) for each in webhooks if each.kind == "websub"]
         context = (self._outgoing, self.limits, hub)
         await gather_some(_DENIED_AT_ONCE, (deny(*context, *each, reason) for each in about))
 
-    async def pause(self, webhook: Webhook, paused: bool) -> Webhook:
-        """Nothing is sent any more, or everything since goes on; a request under way is broken
-        off, and made again later."""
+    async def pause(self, webhook: Webhook, paused: bool, audit: AuditEntry) -> Webhook:
+        """Pauses or resumes a webhook. A request in progress is cancelled, and repeated later."""
         changed = msgspec.structs.replace(webhook, state="paused" if paused else "active")
-        await self._store.save_webhook(changed)
+        await self._store.audited(audit).save_webhook(changed)
         await self._tell(changed)
         return changed
 
     async def dead_letters(
         self, webhook: Webhook, after: int, limit: int
     ) -> tuple[list[Message], int | None]:
-        """Messages that were given up and neither replayed nor discarded since, behind the serial
-        `after`; and where to go on."""
+        """Dead letters after the serial `after` that were neither replayed nor discarded, and the
+        serial to continue from."""
         key = dead_letters_key(key_of(webhook))
         page = await self._store.read_after(key.hub, key.channel, after, limit)
         epoch = page.head.epoch if page.head is not None else ""
@@ -241,51 +257,51 @@ class Webhooks(WebTopics):
         ]
         return found, page.messages[-1].serial if page.more else None
 
-    async def discard(self, webhook: Webhook, serial: int) -> None:
-        """Give a dead letter up for good; its message stays in the channel of dead letters until
-        retention deletes it."""
+    async def discard(self, webhook: Webhook, serial: int, audit: AuditEntry) -> None:
+        """Discards a dead letter; its message stays in the channel of dead letters until retention
+        deletes it."""
         key = key_of(webhook)
-        await self._bus.topic(SubscribeTopic(dead_letters_key(key), None, "first"))
-        await self._bus.topic(Acknowledge(dead_letters_key(key), (serial,)))
-        await self._bus.topic(Acknowledge(key, (serial,), replayed=True))
+        await self._bus.ask(SubscribeTopic(dead_letters_key(key), None, "first"))
+        await self._bus.ask(Acknowledge(dead_letters_key(key), (serial,), audit=audit))
+        await self._bus.ask(Acknowledge(key, (serial,), replayed=True))
 
     async def _tell(self, webhook: Webhook) -> None:
-        await self._bus.topic(WebhookChanged(webhook.hub, webhook.channel, webhook.id))
+        await self._bus.ask(WebhookChanged(webhook.hub, webhook.channel, webhook.id))
 
     async def find(self, hub: Hub, webhook: str) -> Webhook:
-        """By its id. Raises `NotSubscribed`."""
+        """The webhook with this id. Raises `NotSubscribed`."""
         found = await self._store.read_webhook(hub.name, webhook)
         if found is None or found.kind == "peer":
             raise NotSubscribed(f"hub {hub.name!r} has no webhook {webhook[:64]!r}")
         return found
 
     async def list(self, hub: Hub, after: str = "", limit: int = 100) -> list[Webhook]:
-        """Of all kinds, in the order of their ids, those behind `after`."""
+        """Webhooks of all kinds after the id `after`, ordered by id."""
         return await self._store.read_webhooks(
             hub.name, after=(hub.name, after), limit=limit, peers=False
         )
 
     async def all(self, hub: str) -> Sequence[Webhook]:
-        """Of a hub that may be about to go."""
+        """All webhooks of a hub, also of one that is being deleted."""
         return await self._store.read_webhooks(hub)
 
     async def describe(self, hub: Hub, webhook: str) -> WebhookStatus:
-        """How it is doing. Raises `NotSubscribed`."""
+        """The state of a webhook. Raises `NotSubscribed`."""
         return await self.status(await self.find(hub, webhook))
 
     async def status(self, webhook: Webhook) -> WebhookStatus:
-        """How one of any kind is doing."""
+        """The state of a webhook of any kind."""
         which = DescribeWebhook(webhook.hub, webhook.channel, webhook.id)
         try:
-            status = await self._bus.topic(which)
+            status = await self._bus.ask(which)
         except NotSubscribed:
             return WebhookStatus()  # it is about to be driven, or to go
         assert isinstance(status, WebhookStatus)
         return status
 
     async def replay(self, hub: Hub, webhook: str) -> tuple[int, int]:
-        """Send its dead letters once more; answers how many arrived and how many did not. Raises
-        `NotSubscribed`."""
+        """Sends the webhook's dead letters again; returns how many arrived and how many did not.
+        Raises `NotSubscribed`."""
         delivered = failed = 0
         part = Replayed(more=True)
         while part.more:
@@ -297,10 +313,10 @@ class Webhooks(WebTopics):
     async def replay_some(
         self, hub: Hub, webhook: str, after: int = 0, only: int | None = None
     ) -> Replayed:
-        """Send the dead letters behind `after` again, or `only` one, by its serial; as many as a
-        moment allows. Raises `NotSubscribed`."""
+        """Sends the dead letters after `after` again, or only the one with the serial `only`, as
+        many as fit into a short request. Raises `NotSubscribed`."""
         found = await self.find(hub, webhook)
-        part = await self._bus.topic(ReplayWebhook(hub.name, found.channel, webhook, after, only))
+        part = await self._bus.ask(ReplayWebhook(hub.name, found.channel, webhook, after, only))
         assert isinstance(part, Replayed)
         return part
 

@@ -1,4 +1,4 @@
-"""How a message goes out to its webhook; where tracing is on, with a span for each attempt."""
+"""Transmits webhook requests; if tracing is enabled, with a span per attempt."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.messages import Message
 from hubbub.domain.traces import HEADER, context_of
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.engine.tracing.facts import MESSAGE_ID, SERIAL, place
 from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
 from hubbub.ports.spans import Spans
 
 Transmit = Callable[[HttpRequest, Reach, Message], Awaitable[HttpResponse]]
-"""Raises what `OutgoingGate.transmit` raises."""
+"""Raises the errors of `OutgoingGate.transmit`."""
 
 
 def make_transmit(outgoing: OutgoingGate, spans: Spans | None) -> Transmit:
@@ -24,7 +24,7 @@ def make_transmit(outgoing: OutgoingGate, spans: Spans | None) -> Transmit:
         return lambda request, reach, message: outgoing.transmit(request, reach)
 
     async def transmit(request: HttpRequest, reach: Reach, message: Message) -> HttpResponse:
-        """The receiver gets the span as its parent."""
+        """Passes the span to the receiver as the parent."""
         context = context_of(message)
         if context is None:
             return await outgoing.transmit(request, reach)

@@ -1,14 +1,12 @@
-"""Verification of intent: a callback has to say that it wants what was asked for in its name.
+"""Verification of intent (WebSub): a callback must confirm the subscription requested in its name.
 
-What is being verified is written down with the webhook, so that it goes on after a restart.
-"""
+Pending verifications are stored with the webhook, so that they continue after a restart."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
 import logging
-import secrets
 from collections.abc import Collection
 
 import msgspec
@@ -19,11 +17,12 @@ from hubbub.domain.topics import (
     SubscribeTopic,
     WebhookChanged,
 )
-from hubbub.domain.webhooks import Pending, Webhook
+from hubbub.domain.webhooks import PendingVerification, Webhook
 from hubbub.engine.webhooks.context import DriverContext
+from hubbub.engine.webhooks.driven import key_of
 from hubbub.engine.webhooks.ending import deny, end_webhook
-from hubbub.engine.webhooks.push import key_of
 from hubbub.engine.webhooks.requests import with_query
+from hubbub.ports import randomness
 from hubbub.ports.outgoing import SendFailed
 
 logger = logging.getLogger(__name__)
@@ -34,11 +33,12 @@ _MAX_ANSWER_BYTES = 4096
 
 
 class Verifier:
-    """Verifies what is pending, one thing at a time for each webhook; the newest request holds."""
+    """Verifies pending requests, one at a time per webhook; a newer request replaces an older
+    one."""
 
     def __init__(self, context: DriverContext) -> None:
         self._context = context
-        self._tasks: dict[tuple[str, str], tuple[Pending, int, asyncio.Task[None]]] = {}
+        self._tasks: dict[tuple[str, str], tuple[PendingVerification, int, asyncio.Task[None]]] = {}
 
     def start(self, webhook: Webhook) -> None:
         assert webhook.pending is not None
@@ -61,27 +61,27 @@ class Verifier:
             logger.error("a verification failed", exc_info=task.exception())
 
     def cancel(self, partitions: Collection[int]) -> None:
-        """The next driver of these partitions continues with the pending verifications."""
+        """Stops the verifications of these partitions; their next driver continues them."""
         for _, partition, task in list(self._tasks.values()):
             if partition in partitions:
                 task.cancel()
 
     def cancel_hub(self, hub: str) -> None:
-        """The hub is away."""
+        """Stops the verifications of a hub that is suspended."""
         for (of_hub, _), (_, _, task) in list(self._tasks.items()):
             if of_hub == hub:
                 task.cancel()
 
-    async def _verify(self, webhook: Webhook, pending: Pending) -> None:
+    async def _verify(self, webhook: Webhook, pending: PendingVerification) -> None:
         wanted = await self._ask(webhook, pending)
         try:
             await self._conclude(webhook, pending, wanted)
         except HubbubError as error:  # the request is still on disk, for the next start
-            logger.warning("webhook %s could not be confirmed: %s", webhook.id, error.message)
+            logger.warning("webhook %s could not be confirmed: %s", webhook.id, error)
 
-    async def _ask(self, webhook: Webhook, pending: Pending) -> bool:
-        """Whether the callback says yes. One that is not there is asked again, a few times."""
-        challenge = secrets.token_urlsafe(_CHALLENGE_BYTES)
+    async def _ask(self, webhook: Webhook, pending: PendingVerification) -> bool:
+        """Returns whether the callback confirms. An unreachable callback is asked a few times."""
+        challenge = randomness.token_urlsafe(_CHALLENGE_BYTES)
         fields = {
             "hub.mode": pending.mode,
             "hub.topic": webhook.topic,
@@ -98,7 +98,7 @@ class Verifier:
                     "webhook", webhook.hub, url, (("Accept", "*/*"),), _MAX_ANSWER_BYTES
                 )
             except SendFailed as error:
-                logger.info("webhook %s: %s", webhook.id, error.message)
+                logger.info("webhook %s: %s", webhook.id, error)
                 if error.word in ("refused_address", "too_large"):
                     return False
             except HubbubError:
@@ -109,26 +109,26 @@ class Verifier:
                     return 200 <= answer.status < 300 and said
         return False
 
-    async def _conclude(self, webhook: Webhook, pending: Pending, wanted: bool) -> None:
+    async def _conclude(self, webhook: Webhook, pending: PendingVerification, wanted: bool) -> None:
         current = await self._context.store.read_webhook(webhook.hub, webhook.id)
         if current is None or current.pending != pending:
             return  # something newer holds
         if not wanted:
             await self._refuse(current)
         elif pending.mode == "unsubscribe":
-            await end_webhook(self._context.topic, self._context.store, current)
+            await end_webhook(self._context.ask, self._context.store, current)
         else:
             await self._activate(current, pending)
-        await self._context.topic(WebhookChanged(current.hub, current.channel, current.id))
+        await self._context.ask(WebhookChanged(current.hub, current.channel, current.id))
 
     async def _refuse(self, webhook: Webhook) -> None:
-        """The callback did not confirm: a pending webhook goes, an active one stays as it was,
-        unless its lease has to be cut."""
+        """The callback did not confirm: deletes a pending webhook, and leaves an active one
+        unchanged unless its lease has to be shortened."""
         context = self._context
         if webhook.state == "pending":
             await context.store.delete_webhook(webhook.hub, webhook.id)
         elif context.exceeds_longest_lease(webhook):
-            if not await end_webhook(context.topic, context.store, webhook):
+            if not await end_webhook(context.ask, context.store, webhook):
                 return
             hub = context.configuration_of(webhook.hub)
             longest = int(context.limits.max_lease_seconds)
@@ -138,7 +138,7 @@ class Verifier:
         else:
             await self._context.store.save_webhook(msgspec.structs.replace(webhook, pending=None))
 
-    async def _activate(self, webhook: Webhook, pending: Pending) -> None:
+    async def _activate(self, webhook: Webhook, pending: PendingVerification) -> None:
         active = msgspec.structs.replace(
             webhook,
             state="active",
@@ -147,5 +147,5 @@ class Verifier:
             expires_at=self._context.now() + 1000 * pending.lease_seconds,
             pending=None,
         )
-        await self._context.topic(SubscribeTopic(key_of(active), None, "new"))
+        await self._context.ask(SubscribeTopic(key_of(active), None, "new"))
         await self._context.store.save_webhook(active)

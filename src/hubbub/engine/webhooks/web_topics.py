@@ -1,8 +1,7 @@
-"""Topics of Light-PubSubHubbub and WebSub: who may register and publish, and what is fetched."""
+"""Topics of Light-PubSubHubbub and WebSub: registering, publishing and fetching."""
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from typing import Literal
 
@@ -10,7 +9,7 @@ import msgspec
 
 from hubbub.domain.callbacks import check_callback
 from hubbub.domain.envelope import check_envelope
-from hubbub.domain.errors import NotPermitted, TopicExists, TopicNotFound
+from hubbub.domain.errors import NotPermitted, QuotaExceeded, TopicExists, TopicNotFound
 from hubbub.domain.messages import Attributes
 from hubbub.domain.names import (
     USER_NAMESPACE,
@@ -28,12 +27,13 @@ from hubbub.domain.topics import TopicPinged
 from hubbub.domain.webhooks import WebTopic, hash_topic_key, is_foreign
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
-from hubbub.engine.outgoing import OutgoingGate
+from hubbub.engine.outward.gate import OutgoingGate
+from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.publishing import check_publisher
-from hubbub.engine.topics.creation import TopicMaker
+from hubbub.engine.topic_creation import MAX_TOPICS, TopicMaker
 from hubbub.engine.topics.service import Topics
-from hubbub.engine.webhooks.limits import WebhookLimits
-from hubbub.ports.bus import Bus, PublishOutcome
+from hubbub.ports import randomness
+from hubbub.ports.bus import Attach, Bus, Detach, PublishOutcome
 from hubbub.ports.clock import Clock
 from hubbub.ports.storage import Store
 
@@ -45,7 +45,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class WebTopics:
-    """The part of `Webhooks` that is about topics."""
+    """The part of `Webhooks` that handles topics."""
 
     def __init__(
         self,
@@ -73,13 +73,18 @@ class WebTopics:
     async def register_topic(
         self, hub: Hub, identity: Identity, channel: str, with_key: bool
     ) -> str | None:
-        """Make a topic; answers its key, if one was wanted. It is told only this once. Raises
-        `TopicExists`, `NotPermitted`."""
+        """Creates a topic and returns its key, if one was requested; the key is not shown again.
+        Raises `TopicExists`, `NotPermitted`, `QuotaExceeded`."""
         known = await self._store.read_web_topic(hub.name, check_name(channel, "topic"))
         opens = known is None and await self._may_be_opened(hub, channel)
         if known is None and not opens and not may(may_publish, hub, identity, channel):
             raise NotPermitted(f"no permission to register the topic {channel!r}")
-        key = secrets.token_urlsafe(_KEY_BYTES) if with_key else None
+        if known is None and with_key and len(hub.topic_keys) >= MAX_TOPICS:
+            raise QuotaExceeded(
+                f"hub {hub.name!r} has {MAX_TOPICS} topics with a key, the most; register "
+                f"{channel!r} without one, or delete topics that nobody uses"
+            )
+        key = randomness.token_urlsafe(_KEY_BYTES) if with_key else None
         topic = WebTopic(
             hub.name, channel, hash_topic_key(key) if key else None, self._now(), open=opens
         )
@@ -108,7 +113,7 @@ class WebTopics:
         self._remembered.pop((hub, channel), None)
 
     async def _look_up(self, hub: str, channel: str) -> WebTopic | None:
-        """Remembered for a moment: who publishes much should not wait for the disk each time."""
+        """Caches topics briefly, so that frequent publishers do not wait for the disk each time."""
         now = self._clock.monotonic()
         known = self._remembered.get((hub, channel))
         if known is not None and known[0] > now:
@@ -123,9 +128,9 @@ class WebTopics:
     async def check_publisher(
         self, hub: Hub, identity: Identity, channel: str, key: str | None = None
     ) -> None:
-        """As at every other door; besides, everybody may publish to an open topic without a key.
-        What a topic elsewhere says is fetched there: nobody else speaks for it. Raises
-        `NotPermitted`."""
+        """Raises `NotPermitted`. Besides publishers with the usual permission, anybody may publish
+        to an open topic without a key. Nobody publishes to an external topic: its content is
+        fetched."""
         if without_dead_letters(channel) not in hub.topic_keys:
             if not is_foreign(channel) and await self._is_open(hub, channel):
                 return
@@ -134,7 +139,8 @@ class WebTopics:
         check_publisher(hub, identity, channel, key)
 
     async def _is_open(self, hub: Hub, channel: str) -> bool:
-        """Whether the topic was made through `open_topics`, and nobody decided about it since."""
+        """Whether the topic was created through `open_topics` and no administrator changed it
+        since."""
         configuration = hub.configuration
         if not configuration.settings.open_topics or configuration.is_decided(channel):
             return False
@@ -142,8 +148,8 @@ class WebTopics:
         return topic is not None and topic.open
 
     async def _may_be_opened(self, hub: Hub, channel: str) -> bool:
-        """Whether everybody may make an open topic of it: nobody decided about the channel, and
-        nobody uses it."""
+        """Whether the channel may become an open topic: it is unused, and no administrator
+        configured it."""
         configuration = hub.configuration
         if (
             not configuration.settings.open_topics
@@ -155,14 +161,13 @@ class WebTopics:
             or channel in hub.feeds
         ):
             return False
-        state = await self._bus.attach(hub.name, channel)
+        state = await self._bus.ask(Attach(hub.name, channel))
         if channel not in hub.feeds:
-            self._bus.detach(hub.name, channel)
+            self._bus.tell(Detach(hub.name, channel))
         return not state.head and state.retained is None
 
     async def open_foreign(self, hub: Hub, channel: str) -> None:
-        """Somebody asks for a topic that lives elsewhere: the first one makes it, if everybody
-        may."""
+        """Creates an external topic at the first subscription, if the hub allows open topics."""
         if (
             hub.configuration.settings.open_topics
             and is_foreign(channel)
@@ -184,8 +189,8 @@ class WebTopics:
         technology: Literal["light", "websub"] = "light",
         attributes: Attributes | None = None,
     ) -> tuple[str, PublishOutcome]:
-        """Store a message and answer its id and place once it is on disk. Raises `TopicNotFound`
-        where a topic of Light-PubSubHubbub was not registered."""
+        """Stores a message; returns its id and serial once it is on disk. Raises `TopicNotFound` if
+        a topic of Light-PubSubHubbub was not registered."""
         if technology == "light":
             await self.find_topic(hub, channel)
         await self.check_publisher(hub, identity, channel, key)
@@ -197,20 +202,20 @@ class WebTopics:
         return await self._topics.put(hub, trusted, item, technology)
 
     async def ping(self, hub: Hub, url: str, channel: str) -> bool:
-        """A publisher says that there is something new at the URL: it is fetched, and published if
-        it is, also after a restart. False: nobody is subscribed. Raises `BadRequest` for what is no
-        URL."""
+        """A publisher announces new content at the URL: the content is fetched, also after a
+        restart, and published if it changed. Returns False if nobody is subscribed. Raises
+        `BadRequest` for an invalid URL."""
         check_callback(url)
         await self.open_foreign(hub, channel)
         if not await self._store.read_webhooks(hub.name, channel, limit=1):
             return False
         await self._store.note_ping(hub.name, channel, url, self._now())
-        await self._bus.topic(TopicPinged(hub.name, channel))
+        await self._bus.ask(TopicPinged(hub.name, channel))
         return True
 
     async def publish_fetched(self, hub: Hub, channel: str, body: bytes, content_type: str) -> None:
-        """Publish the fetched content of a topic that lives elsewhere, up to `fetchMaxBytes`.
-        Raises what the put was refused with."""
+        """Publishes the fetched content of an external topic, up to `fetchMaxBytes`. Raises the
+        errors of the put."""
         payload, kept = untouched_payload(body, content_type)
         item = PublishItem(
             channel, "websub", payload, kept, store=True,
@@ -226,7 +231,8 @@ class WebTopics:
 
 
 def _is_let_in(hub: Hub, identity: Identity) -> bool:
-    """Whether the caller would get past the hub's other doors, which `open_topics` leaves shut."""
+    """Whether the caller passes the hub's authentication rules, which `open_topics` does not
+    relax."""
     return identity.authenticated or hub.configuration.settings.allow_anonymous
 
 

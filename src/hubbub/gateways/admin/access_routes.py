@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain import permissions
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import (
     AuthProviderFailed,
     BadRequest,
@@ -25,10 +26,10 @@ from hubbub.engine.administration import Administration
 from hubbub.engine.administration.access import RevocationKind
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import PageQuery, cut, make_page
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
 from hubbub.gateways.calls import NoQuery, given
-from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
+from hubbub.gateways.routes import Access, AdminRequest, Routes
+from hubbub.ports.storage.administration import AuditQuery, Revocation
 
 ACCESS_ROUTES = Routes("/v1", "Access", Access.ADMIN)
 AUDIT_ROUTES = Routes("/v1/admin", "Audit", Access.ADMIN)
@@ -120,7 +121,7 @@ async def refresh_token(
 async def issue_token(
     admin: Administration, request: AdminRequest[NoQuery, shapes.TokenRequest]
 ) -> shapes.Token:
-    """Issue a token; the level service takes an administrator."""
+    """Issue a token. Only an administrator may issue one of the level service."""
     body = request.body
     try:
         identity = permissions.Identity(

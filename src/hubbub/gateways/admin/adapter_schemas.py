@@ -1,4 +1,4 @@
-"""What may be put as an adapter, by its kind: for the OpenAPI document."""
+"""Schemas of adapters by kind, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hubbub.ports.adapters import AdapterKind, AdapterKinds
 NEW_ADAPTER = "NewAdapter"
 _DESCRIPTION = (
     "An adapter as it is put, with the fields of `AdapterSettings`. `settings` and `secrets` are "
-    "those of its kind; `intervalMs`, `deleteIfSuccessful` and `awaits` are for kinds that are "
-    "pulled."
+    "those of its kind; `intervalMs`, `deleteIfSuccessful`, `maxPerLook` and `awaits` are for "
+    "kinds that are pulled."
 )
 
 
@@ -40,6 +40,7 @@ def _variant(kind: AdapterKind[Any]) -> dict[str, Any]:
         properties |= {
             "intervalMs": {"type": "null"},
             "deleteIfSuccessful": {"const": False},
+            "maxPerLook": {"type": "null"},
             "awaits": {"const": ""},
         }
     needed = [name for name in ("settings", "secrets") if properties[name]["required"]]

@@ -13,8 +13,8 @@ from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
 from hubbub.engine.administration.views import DataState
 from hubbub.gateways.admin import shapes
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.calls import NoQuery, given
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 
 ANALYTICS_ROUTES = Routes("/v1/admin", "Analytics", Access.ADMIN, (NotFound, Unavailable))
 
@@ -65,7 +65,7 @@ class AnalyticsTable(shapes.Shape, frozen=True):
 
 
 class AnalyticsTables(shapes.Shape, frozen=True):
-    """What can be asked for."""
+    """The tables and views that can be queried."""
 
     tables: list[AnalyticsTable]
 

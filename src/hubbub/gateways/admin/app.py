@@ -20,15 +20,16 @@ from hubbub.domain.fields import whole_numbers
 from hubbub.domain.permissions import ANONYMOUS, Identity, Level
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import ANY_VERSION, Actor, Administration, Condition
-from hubbub.gateways.admin.routes import (
+from hubbub.engine.administration.viewers import check_viewed, for_viewers
+from hubbub.gateways.admin_door import Response
+from hubbub.gateways.http import WITHOUT_BODY, ReceivedRequest
+from hubbub.gateways.routes import (
     Access,
     AdminRequest,
     AdminResponse,
     AnyRoute,
     Router,
 )
-from hubbub.gateways.admin_door import Response
-from hubbub.gateways.http import WITHOUT_BODY, Request
 
 _RANKS = {Level.CLIENT: 0, Level.SERVICE: 1, Level.ADMIN: 2}
 _NEEDED = {Access.CLIENT: 0, Access.SERVICE: 1, Access.ADMIN: 2}
@@ -37,15 +38,21 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AdminApplication:
-    """From bytes to a call of a handler, and back. Errors have one form everywhere."""
+    """Decodes requests, calls their handlers, and encodes responses and errors."""
 
     def __init__(self, administration: Administration, routes: Sequence[AnyRoute]) -> None:
         self._administration = administration
         self._credentials = administration.node.credentials
         self._throttle = administration.node.throttle
-        self._router = Router(routes)
+        self._router = Router(
+            [
+                route
+                for route in routes
+                if route.handler is not None and route.access is not Access.HUB
+            ]
+        )
 
-    async def respond(self, request: Request) -> Response:
+    async def respond(self, request: ReceivedRequest) -> Response:
         """Implements `gateways.admin_door.Application`. Raises `HubbubError`."""
         raw_path, _, query = request.url.partition(b"?")
         method = request.method.decode("latin-1")
@@ -64,7 +71,7 @@ class AdminApplication:
         body: bytes,
         address: str = "",
     ) -> AdminResponse:
-        """Check, read and do what was asked for, however it came in. Raises `HubbubError`."""
+        """Authorises, decodes and executes a request of any transport. Raises `HubbubError`."""
         hub = path.get("hub", ANY_HUB)
         actor = await self._authenticate(route, hub, headers, address)
         self._throttle.admit(hub, actor.identity, address)
@@ -80,12 +87,21 @@ class AdminApplication:
             address=address,
         )
         assert route.handler is not None
-        return route.respond(await route.handler(self._administration, request))
+        viewed = actor.identity.level is Level.VIEWER
+        if viewed:
+            query = msgspec.structs.asdict(request.query)
+            query.pop("cursor", None)
+            check_viewed((*path.values(), *query.values()))
+        answer = route.respond(await route.handler(self._administration, request))
+        if viewed and not isinstance(answer.value, bytes):
+            shown = for_viewers(msgspec.to_builtins(answer.value))
+            return msgspec.structs.replace(answer, value=shown)
+        return answer
 
     async def _authenticate(
         self, route: AnyRoute, hub: str, headers: Mapping[bytes, bytes], address: str
     ) -> Actor:
-        """Who calls, if they may. Tokens are taken from the header only: addresses end up in
+        """The caller, if permitted. Tokens are accepted in the header only, since URLs end up in
         logs."""
         if route.access is Access.ANYONE:
             return Actor(ANONYMOUS)
@@ -114,7 +130,7 @@ def _segments(raw_path: bytes) -> list[str]:
 
 
 def _query(route: AnyRoute, query_string: bytes) -> Any:
-    """Unknown, repeated and wrong parameters are refused by name."""
+    """Decodes the parameters; unknown, repeated and invalid ones are refused by name."""
     try:
         pairs = parse_qsl(
             query_string.decode("ascii"),
@@ -162,8 +178,8 @@ def _decoded(route: AnyRoute, body: bytes) -> Any:
 
 
 def _condition(method: str, headers: Mapping[bytes, bytes]) -> Condition:
-    """From If-Match and If-None-Match. Raises `BadRequest`. When reading, If-None-Match is only
-    about sending the body again."""
+    """The precondition in If-Match and If-None-Match. Raises `BadRequest`. For a read,
+    If-None-Match only decides whether the body is sent."""
     match = headers.get(b"if-match")
     none_match = headers.get(b"if-none-match")
     if method == "GET" or (match is None and none_match is None):

@@ -9,11 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.communication.information import MessageInfo
 from hubbub.domain.communication.messages import (
-    HUB_IDS,
     MAX_TEXT,
-    MAX_TOKEN,
-    MAX_TTL_MS,
-    MessagePolicy,
 )
 from hubbub.domain.communication.peers import CollectiveInfo, PeerId, PeerInfo
 from hubbub.domain.communication.requests import AdapterStatus
@@ -30,83 +26,21 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.webhooks import Webhook, WebhookStatus
 from hubbub.engine.administration import Administration
-from hubbub.engine.communication.logging import from_logged
+from hubbub.engine.communication.log_messages import from_logged
+from hubbub.engine.communication.service import Communication
 from hubbub.engine.communication.subscriptions import own_peer
 from hubbub.engine.hub import Hub
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import PageQuery, cut, make_page
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.calls import NoQuery, given
-from hubbub.gateways.communication_api import SendQuery, Sent
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 from hubbub.ports.storage.communication import LogQuery
-
-
-def _text(but: str = "", least: int = 0) -> dict[str, Any]:
-    """`check_fields` says what is wrong with a text. `but`: what it is not, as a pattern."""
-    pattern = rf"^{but}[^\u0000-\u001f\u007f-\u009f]*$"
-    return {"minLength": least, "maxLength": MAX_TEXT, "pattern": pattern}
-
-
-_NO_NAME = "(?!collective:(component:)?$)(?!component:$)"
-_OF_HUB = rf"(?!.*\.({'|'.join(each[1:] for each in HUB_IDS)})$)"
-_Field = Annotated[str, Meta(extra_json_schema=_text())]
-_Needed = Annotated[str, Meta(extra_json_schema=_text(least=1))]
-
-
-class HandedIn(MessageBody, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message that came by an adapter. The hub assigns an id where there is none; without a
-    sender, the adapter is the sender."""
-
-    id: Annotated[str, Meta(extra_json_schema=_text(_OF_HUB))] = ""
-    type: _Needed
-    subtype: _Needed
-    sender: Annotated[str, Meta(extra_json_schema=_text(_NO_NAME))] = ""
-    receiver: Annotated[str, Meta(extra_json_schema=_text(_NO_NAME))] = ""
-    conversation_id: _Field = ""
-    language: _Field = ""
-    content: str = ""
-    ttl: Annotated[int, Meta(ge=0, le=MAX_TTL_MS, description="Milliseconds; 0: no limit.")] = 0
-    security_token: Annotated[str, Meta(extra_json_schema={"maxLength": MAX_TOKEN})] = ""
-    delivery_policy: MessagePolicy = "UNACKNOWLEDGED"
-    refers_to: _Field = ""
-    headers: Annotated[dict[str, str], Meta(description="8,192 characters in all.")] = (
-        msgspec.field(default_factory=dict)
-    )
-
-
-class NewMessage(HandedIn, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message, as it is sent. The hub assigns an id where there is none; a client is its own
-    sender. Types `CONTROL` and `AUTH` are the hub's."""
-
-    type: Annotated[str, Meta(extra_json_schema=_text("(?!(CONTROL|AUTH)$)", least=1))]
-    sender: Annotated[str, Meta(extra_json_schema=_text(_NO_NAME, least=1))]
-
 
 COMMUNICATION_ROUTES = Routes(
     "/v1/admin/hubs/{hub}", "Communication", Access.SERVICE, (NotFound, Unavailable)
 )
 OWN_COMMUNICATION_ROUTES = Routes(
     "/v1/hubs/{hub}", "Communication", Access.CLIENT, (NotFound, Unavailable)
-)
-PUBLIC_COMMUNICATION_ROUTES = Routes("/v1/hubs/{hub}/comm", "Communication", Access.HUB)
-PUBLIC_COMMUNICATION_ROUTES.describe(
-    "POST",
-    "/messages",
-    "sendMessage",
-    "Send a message to a peer, a collective, a component or nobody",
-    query=SendQuery,
-    body=NewMessage,
-    answers={200: Sent},
-    errors=(BadRequest, Conflict, QuotaExceeded, Unavailable),
-)
-PUBLIC_COMMUNICATION_ROUTES.describe(
-    "POST",
-    "/input/{adapter}",
-    "handInMessage",
-    "Hand in a message that came by an adapter",
-    body=HandedIn,
-    answers={200: Sent},
-    errors=(BadRequest, Conflict, NotFound, QuotaExceeded, Unavailable),
 )
 _Text = Annotated[str, Meta(min_length=1, max_length=256)]
 
@@ -119,6 +53,8 @@ class PeerView(shapes.Shape, frozen=True):
 
 
 class PeerBatch(shapes.Shape, frozen=True):
+    """Peers to create or replace."""
+
     peers: Annotated[list[PeerView], Meta(min_length=1, max_length=1000)]
 
 
@@ -144,6 +80,8 @@ class PeerSubscriptionView(shapes.Shape, frozen=True):
 
 
 class CollectiveView(shapes.Shape, frozen=True):
+    """A collective without its members."""
+
     id: str
     policy: str
 
@@ -187,6 +125,8 @@ class ReplayedDeliveries(shapes.Shape, frozen=True):
 
 
 class DiscardOrder(shapes.Shape, frozen=True):
+    """The keys of the dead deliveries to delete."""
+
     keys: Annotated[tuple[str, ...], Meta(min_length=1, max_length=500)]
 
 
@@ -201,19 +141,25 @@ class LogListQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
         str,
         Meta(description="`next` of the page before.", max_length=18, pattern="^[0-9]*$"),
     ] = ""
-    id: _Text | UnsetType = UNSET
-    type: _Text | UnsetType = UNSET
-    subtype: _Text | UnsetType = UNSET
-    sender: _Text | UnsetType = UNSET
-    receiver: _Text | UnsetType = UNSET
-    conversation: _Text | UnsetType = UNSET
+    id: Annotated[_Text, Meta(description="Only the message with this id.")] | UnsetType = UNSET
+    type: Annotated[_Text, Meta(description="Only messages of this type.")] | UnsetType = UNSET
+    subtype: Annotated[_Text, Meta(description="Only messages of this subtype.")] | UnsetType = (
+        UNSET
+    )
+    sender: Annotated[_Text, Meta(description="Only what this sender sent.")] | UnsetType = UNSET
+    receiver: (
+        Annotated[_Text, Meta(description="Only what was sent to this receiver.")] | UnsetType
+    ) = UNSET
+    conversation: (
+        Annotated[_Text, Meta(description="Only messages of this conversation.")] | UnsetType
+    ) = UNSET
     since: Annotated[int, Meta(ge=0, le=2**53, description="ms since 1970.")] | UnsetType = UNSET
     until: Annotated[int, Meta(ge=0, le=2**53, description="ms since 1970.")] | UnsetType = UNSET
 
 
 class InfoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    type: Annotated[str, Meta(max_length=100)] = ""
-    subtype: Annotated[str, Meta(max_length=100)] = ""
+    type: Annotated[str, Meta(max_length=100, description="Together with `subtype`.")] = ""
+    subtype: Annotated[str, Meta(max_length=100, description="Together with `type`.")] = ""
     id: Annotated[str, Meta(max_length=MAX_TEXT, description="Of a message of the log.")] = ""
 
 
@@ -253,7 +199,7 @@ async def list_peers(
 ) -> shapes.Page[PeerView]:
     """List the peers of a hub."""
     query = request.query
-    found = await admin.node.communication.peers(
+    found = await admin.node.feature(Communication).peers(
         _hub(admin, request), query.cursor, query.limit + 1
     )
     page, following = cut(found, query.limit, lambda each: each[0])
@@ -270,7 +216,7 @@ async def put_peers(admin: Administration, request: AdminRequest[NoQuery, PeerBa
 @serve("GET", "/peers/{peer}", payloads=True)
 async def get_peer(admin: Administration, request: AdminRequest[NoQuery, None]) -> PeerInfo:
     """Read a peer."""
-    return await admin.node.communication.peer(_hub(admin, request), request.path["peer"])
+    return await admin.node.feature(Communication).peer(_hub(admin, request), request.path["peer"])
 
 
 @serve("PUT", "/peers/{peer}", errors=(QuotaExceeded,))
@@ -347,19 +293,19 @@ async def list_collectives(
 ) -> shapes.Page[CollectiveView]:
     """List the collectives of a hub."""
     query = request.query
-    found = await admin.node.communication.collectives(
+    found = await admin.node.feature(Communication).collectives(
         _hub(admin, request), query.cursor, query.limit + 1
     )
     page, following = cut(found, query.limit, lambda each: each[0])
     return make_page([CollectiveView(id=name, policy=policy) for name, policy in page], following)
 
 
-@serve("GET", "/collectives/{collective}")
+@serve("GET", "/collectives/{collective}", payloads=True)
 async def get_collective(
     admin: Administration, request: AdminRequest[NoQuery, None]
 ) -> CollectiveInfo:
     """Read a collective with its members."""
-    return await admin.node.communication.collective(
+    return await admin.node.feature(Communication).collective(
         _hub(admin, request), request.path["collective"]
     )
 
@@ -371,7 +317,7 @@ async def put_collective(
     """Create or replace a collective with its members."""
     name = request.path["collective"]
     await admin.communication.save_collective(request.actor, request.hub, name, request.body)
-    return await admin.node.communication.collective(_hub(admin, request), name)
+    return await admin.node.feature(Communication).collective(_hub(admin, request), name)
 
 
 @serve("DELETE", "/collectives/{collective}")
@@ -434,7 +380,9 @@ async def query_messages(
     if query.cursor and not query.cursor.isdecimal():
         raise BadRequest(f"cursor is {query.cursor[:40]!r}; give `next` of the page before")
     before = int(query.cursor) if query.cursor else None
-    page = await admin.node.communication.query(_hub(admin, request), wanted, before, query.limit)
+    page = await admin.node.feature(Communication).query(
+        _hub(admin, request), wanted, before, query.limit
+    )
     items = [
         LoggedView(
             message=to_wire(from_logged(each.message)),
@@ -453,7 +401,7 @@ async def get_message_info_about(
     """Read what messages of a type and subtype mean, or the message with an id."""
     query = request.query
     which = (query.type, query.subtype, query.id)
-    return await admin.node.communication.message_info(_hub(admin, request), *which)
+    return await admin.node.feature(Communication).message_info(_hub(admin, request), *which)
 
 
 @serve("GET", "/dead-deliveries", errors=(BadRequest,), payloads=True)
@@ -468,7 +416,7 @@ async def list_dead_deliveries(
         if not (serial.isdecimal() and ordinal.isdecimal()):
             raise BadRequest(f"cursor is {query.cursor[:40]!r}; give `next` of the page before")
         after = (int(serial), int(ordinal))
-    found = await admin.node.communication.dead_letters(
+    found = await admin.node.feature(Communication).dead_letters(
         _hub(admin, request), after, query.limit + 1
     )
     page, following = cut(found, query.limit, lambda row: f"{row.serial}.{row.ordinal}")

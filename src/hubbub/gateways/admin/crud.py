@@ -15,15 +15,14 @@ from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import ListQuery, make_page, page_of
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
 from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A named part of a hub: where it is in the paths, what operations and summaries call it, and
-    who administers it. `to_wire` and `from_wire` are for values that are no JSON object by
-    themselves."""
+class NamedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A named part of a hub: its path, its name in operations and summaries, and the required
+    level. `to_wire` and `from_wire` convert values that are not JSON objects."""
 
     segment: str
     parameter: str
@@ -34,47 +33,47 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     to_wire: Callable[[Any], Any] = lambda value: value
     from_wire: Callable[[Any], Any] = lambda body: body
     referred_to: bool = False
-    """Others may refer to it by name, and then it cannot be deleted."""
+    """Other settings may refer to it, and prevent its deletion."""
 
 
 PARTS = (
-    Part(
+    NamedPart(
         segment="rules", parameter="rules", one="Rules", many="rules", body=Rules,
         settings=lambda admin: admin.rules, referred_to=True,
     ),
-    Part(
+    NamedPart(
         segment="namespaces", parameter="namespace", one="Namespace", many="namespaces",
         body=shapes.Namespace, settings=lambda admin: admin.namespaces,
         to_wire=lambda rules: shapes.Namespace(rules=rules), from_wire=lambda body: body.rules,
     ),
-    Part(
+    NamedPart(
         segment="auth-providers", parameter="provider", one="AuthProvider", many="auth providers",
         body=AuthProvider, settings=lambda admin: admin.auth_providers, referred_to=True,
     ),
-    Part(
+    NamedPart(
         segment="rpc-routes", parameter="route", one="RpcRoute", many="routes to services",
         body=RpcRoute, settings=lambda admin: admin.rpc_routes,
     ),
-    Part(
+    NamedPart(
         segment="routes", parameter="rule", one="RoutingRule", many="routing rules",
         body=RoutingRule, settings=lambda admin: admin.communication.routes,
     ),
-    Part(
+    NamedPart(
         segment="adapters", parameter="adapter", one="Adapter", many="adapters",
         body=AdapterSettings, settings=lambda admin: admin.communication.adapters,
     ),
-    Part(
+    NamedPart(
         segment="callbacks", parameter="callback", one="Callback", many="callbacks",
         body=CallbackSettings, settings=lambda admin: admin.communication.callbacks,
     ),
-    Part(
+    NamedPart(
         segment="message-info", parameter="info", one="MessageInfo", many="message infos",
         body=MessageInfo, settings=lambda admin: admin.communication.message_info,
     ),
 )  # fmt: skip
 
 
-def _add_routes(part: Part) -> None:
+def _add_routes(part: NamedPart) -> None:
     path = f"/{part.segment}"
     item = f"{path}/{{{part.parameter}}}"
     plural = part.one if part.one.endswith("s") else f"{part.one}s"

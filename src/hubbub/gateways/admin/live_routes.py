@@ -22,6 +22,7 @@ from hubbub.domain.permissions import Level
 from hubbub.domain.rules import ChannelSettings
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import Administration, Versioned
+from hubbub.engine.administration.channel_list import ListedChannel
 from hubbub.engine.administration.inspection import ChannelInspection
 from hubbub.engine.administration.lists import (
     ChannelSort,
@@ -32,16 +33,17 @@ from hubbub.engine.administration.lists import (
 from hubbub.engine.administration.series import Series, Span
 from hubbub.engine.administration.tracing import MOST_EVENTS, MOST_SECONDS, Trace
 from hubbub.engine.administration.views import ConfiguredKey, Counters, SessionView, Topology
-from hubbub.gateways.admin import public_shapes, shapes
+from hubbub.gateways import public_shapes
+from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import (
     ListQuery,
     PageQuery,
     Search,
     counted,
 )
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.calls import NoQuery, given
 from hubbub.gateways.http import error_shape
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 from hubbub.protocols.json.http import presence_json, publish_items
 
 CHANNEL_ROUTES = Routes("/v1/admin/hubs/{hub}", "Channels", Access.SERVICE, (NotFound,))
@@ -50,7 +52,7 @@ FIGURE_ROUTES = Routes("/v1/admin", "Figures", Access.ADMIN)
 _SETTINGS = "/channels/{channel}/settings"
 _METADATA = "/channels/{channel}/metadata"
 _MOST_METADATA_BYTES = 500
-"""In a row of a list."""
+"""Maximum size of metadata in a row of a list."""
 
 
 class ChannelQuery(ListQuery, frozen=True, forbid_unknown_fields=True):
@@ -91,33 +93,38 @@ class TopologyQuery(HubTopologyQuery, frozen=True, forbid_unknown_fields=True):
 # -- channels -------------------------------------------------------------------------------------
 
 
-@CHANNEL_ROUTES.serve("GET", "/channels")
+@CHANNEL_ROUTES.serve("GET", "/channels", errors=(NotFound, Unavailable))
 async def list_channels(
     admin: Administration, request: AdminRequest[ChannelQuery, None]
 ) -> shapes.CountedPage[shapes.ChannelView]:
-    """List channels that have settings or sessions."""
+    """List channels that have settings, sessions or stored messages."""
     query = request.query
-    found, following, total = await admin.live.channels(
+    found, following, total = await admin.channel_list.page(
         ListChannels(request.hub, query.rows, query.cursor, query.prefix, query.q, query.sort),
         query.live,
+        documents=request.actor.identity.level is not Level.VIEWER,
     )
     settings = await admin.channels.named(request.hub, [each.name for each in found])
-    views = [_channel_view(each.name, settings.get(each.name), each.figure) for each in found]
+    views = [_channel_view(each, settings.get(each.name)) for each in found]
     return counted(views, following, total)
 
 
 def _channel_view(
-    name: str, found: Versioned[ChannelSettings] | None, sessions: int
+    listed: ListedChannel, found: Versioned[ChannelSettings] | None
 ) -> shapes.ChannelView:
+    stored = listed.stored
     settings = found.value if found is not None else ChannelSettings()
     large = len(msgspec.json.encode(settings.metadata)) > _MOST_METADATA_BYTES
     return shapes.ChannelView(
-        channel=name,
-        sessions=sessions,
+        channel=listed.name,
+        sessions=listed.sessions,
         version=found.version if found is not None else 0,
         rules=settings.rules,
         metadata={} if large else settings.metadata,
         metadata_left_out=large,
+        stored=stored.head - stored.first + 1 if stored is not None else 0,
+        stored_bytes=stored.stored_bytes if stored is not None else 0,
+        stored_at=stored.last_at if stored is not None else None,
     )
 
 
@@ -147,7 +154,7 @@ class InspectionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def get_channel(
     admin: Administration, request: AdminRequest[InspectionQuery, None]
 ) -> ChannelInspection:
-    """See which rules hold for a channel and whence, and what is stored of it."""
+    """Read a channel's effective rules, where they come from, and what is stored."""
     payload = request.query.payload
     if payload and request.actor.identity.level is Level.VIEWER:
         raise NotPermitted("payloads are not for viewers; leave out `payload`")
@@ -270,12 +277,12 @@ async def get_session(admin: Administration, request: AdminRequest[NoQuery, None
 
 @SESSION_ROUTES.serve("DELETE", "/{session}")
 async def disconnect_session(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
-    """End a session for good."""
+    """End a session; it cannot be restored."""
     await admin.live.disconnect(request.actor, request.hub, request.path["session"])
 
 
 class TraceOrder(shapes.Shape, frozen=True):
-    """What to listen to, one of the two, and for how long."""
+    """The channel or the session to trace, and the duration."""
 
     channel: Name | None = None
     session: Annotated[str, Meta(min_length=1, max_length=64)] | None = None
@@ -288,9 +295,9 @@ class TraceOrder(shapes.Shape, frozen=True):
     errors=(NotFound, NotPermitted, Unavailable, QuotaExceeded),
 )  # fmt: skip
 async def trace(admin: Administration, request: AdminRequest[NoQuery, TraceOrder]) -> Trace:
-    """Listen to a channel, or to the channels of a session, for a moment.
+    """Trace a channel, or the channels of a session, for a short time.
 
-    It takes as long as it listens, or until so many events have come."""
+    The response comes after that time, or when the maximum number of events is reached."""
     order = request.body
     return await admin.tracer.trace(
         request.actor, request.hub, order.channel, order.session, order.seconds, order.limit
@@ -357,7 +364,7 @@ async def get_hub_series(
 
 
 class Configuration(shapes.Shape, frozen=True):
-    """The configuration of the node that answers."""
+    """The configuration of the responding node."""
 
     settings: list[ConfiguredKey]
 
@@ -371,7 +378,7 @@ async def get_configuration(
 
 
 class Stopping(shapes.Shape, frozen=True):
-    """The node that ends; of several workers on its machine, all end."""
+    """The node that stops; of several workers on its machine, all stop."""
 
     node: str
 

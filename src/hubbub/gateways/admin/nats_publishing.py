@@ -1,4 +1,4 @@
-"""Publishing over NATS, for services: messages in protobuf, a result for each."""
+"""Publishing over NATS, for services: messages in protobuf, a result per message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hubbub.protocols.protobuf.events import read_item
 from hubbub.protocols.protobuf.fast import result_proto
 
 OVER_NATS = "nats"
-"""In place of an address, which NATS does not tell: all callers there share its limits."""
+"""Replaces the client address, which NATS does not provide: all callers over NATS share its
+limits."""
 
 _NATS = "nats"
 
@@ -25,7 +26,7 @@ class NatsPublisher:
         self._node = administration.node
 
     async def publish(self, request: pb.AdminPublishRequest) -> pb.AdminReply:
-        """Raises what speaks against all of it; what speaks against one message is its result."""
+        """Raises errors of the whole request; an error of one message is its result."""
         identity = await self._caller(request)
         check_batch("publish", len(request.publishes))
         items = [_item(proto) for proto in request.publishes]

@@ -25,8 +25,8 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.names import MAX_USER_ID_CHARS
 from hubbub.gateways.admin.adapter_schemas import NEW_ADAPTER, new_adapter
-from hubbub.gateways.admin.routes import Access, AnyRoute
 from hubbub.gateways.admin.shapes import Error
+from hubbub.gateways.routes import Access, AnyRoute
 from hubbub.ports.adapters import AdapterKinds
 
 _REF = "#/components/schemas/{name}"
@@ -89,7 +89,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "token": ("The push token.", {"type": "string", "minLength": 1, "pattern": "^[!-~]+$"}),
 }
 _NEEDED = {"RoutingRule": ("type", "subtype", "receiver", "sender")}
-"""Fields of which one at least must be given, by schema."""
+"""Fields of which at least one is required, by schema."""
 _DESCRIPTION = """Publish, history and presence of channels, topics, and the administration of hubs.
 
 A token goes into the header `Authorization: Bearer …`. Its level decides what it can do: `client`
@@ -101,7 +101,7 @@ with `If-None-Match: *` only if there is nothing yet."""
 
 
 def describe(routes: Sequence[AnyRoute], kinds: AdapterKinds) -> bytes:
-    """The document of a server with these kinds of adapters, as JSON."""
+    """The document for a server with these kinds of adapters, as JSON."""
     types = list(dict.fromkeys(_types_of(routes)))
     refs, components = msgspec.json.schema_components(types, ref_template=_REF)
     schemas = dict(zip(map(str, types), refs, strict=True))
@@ -138,8 +138,8 @@ def describe(routes: Sequence[AnyRoute], kinds: AdapterKinds) -> bytes:
 
 
 def _tidied(schemas: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The schemas under plain names, with descriptions on one line; and the new names by the old
-    ones: `Page_hubbub.….Named_hubbub.….Rules__` is `NamedRulesPage`."""
+    """The schemas under plain names, with descriptions on one line, and the new names by the old
+    ones: `Page_hubbub.….Named_hubbub.….Rules__` becomes `NamedRulesPage`."""
     names = {old: _plain_name(old) for old in schemas}
     assert len(set(names.values())) == len(names)
     tidied: dict[str, Any] = {}
@@ -208,7 +208,8 @@ def _security(access: Access) -> list[dict[str, list[str]]]:
 
 def _path_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
     for name in route.parameters:
-        description, schema = _PATH_PARAMETERS[name]
+        own = route.path_parameters.get(name)
+        description, schema = (own, _NAME) if own is not None else _PATH_PARAMETERS[name]
         yield {
             "name": name,
             "in": "path",
@@ -245,7 +246,7 @@ def _header_parameters(route: AnyRoute) -> Iterable[dict[str, Any]]:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter is there or not: it cannot be null."""
+    """An optional parameter is omitted; it cannot be null."""
     kinds = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     return dict(kinds[0]) if len(kinds) == 1 else dict(schema)
 

@@ -1,9 +1,8 @@
 """The admin API for services over NATS: the same table, in protobuf, on a subject per operation.
 
-A request says on `{prefix}.admin.{operation}` what path, query and body say over HTTP, and brings
-its token: being on the bus makes nobody anything. What fails is answered by a NACK, with the reason
-in the reply and in the headers of the NATS conventions.
-"""
+A request on `{prefix}.admin.{operation}` contains path, query, body and a token: access to the bus
+grants no permissions. Failures are answered with a NACK, with the reason in the reply and in the
+headers of the NATS conventions."""
 
 from __future__ import annotations
 
@@ -28,21 +27,24 @@ from hubbub.domain.errors import (
     TooLarge,
 )
 from hubbub.domain.fields import whole_numbers
+from hubbub.fair_slots import FairPlaces
 from hubbub.gateways.admin.app import AdminApplication
 from hubbub.gateways.admin.nats_publishing import OVER_NATS, NatsPublisher
-from hubbub.gateways.admin.routes import Access, AdminResponse, AnyRoute
 from hubbub.gateways.micro import EndpointStats, MicroService
-from hubbub.ports.broker import Asked, Broker, Reply
+from hubbub.gateways.routes import Access, AdminResponse, AnyRoute
+from hubbub.ports.broker import Broker, BrokerReply, BrokerRequest
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.events import error_info
 
 logger = logging.getLogger(__name__)
 
 GROUP = "hubbub"
-"""Of the nodes that serve the same subjects, one answers."""
+"""The queue group: one of the nodes that serve a subject responds."""
 PUBLISH = "publish"
 _OFFERED = (Access.CLIENT, Access.SERVICE, Access.ADMIN)
 _MAX_DEPTH = 100
+_AT_ONCE = 256
+_WAITING = 768
 
 
 class AdminOverNats:
@@ -56,6 +58,7 @@ class AdminOverNats:
     ) -> None:
         self._timeout_seconds = timeout_seconds
         self._max_bytes = 0
+        self._places = FairPlaces(_AT_ONCE, _WAITING, "requests over NATS")
         self._application = application
         self._publisher = publisher
         self._prefix = f"{prefix}.admin"
@@ -77,7 +80,7 @@ class AdminOverNats:
         await broker.serve(f"{self._prefix}.*", GROUP, self._answer)
         await micro.start(broker)
 
-    async def _answer(self, asked: Asked) -> Reply:
+    async def _answer(self, asked: BrokerRequest) -> BrokerReply:
         operation = asked.subject.removeprefix(f"{self._prefix}.")
         began = time.perf_counter()
         error: HubbubError | None = None
@@ -94,7 +97,7 @@ class AdminOverNats:
             error = Internal("the hub failed to handle the request")
         if operation in self.endpoints:
             self.endpoints[operation].count(time.perf_counter() - began, error)
-        return Reply(reply) if error is None else nack(error)
+        return BrokerReply(reply) if error is None else nack(error)
 
     def _fitting(self, reply: pb.AdminReply) -> bytes:
         data = reply.SerializeToString()
@@ -107,34 +110,40 @@ class AdminOverNats:
 
     async def _perform(self, operation: str, data: bytes) -> pb.AdminReply:
         if operation == PUBLISH:
-            return await self._publisher.publish(_read(pb.AdminPublishRequest, data))
+            publishing = _read(pb.AdminPublishRequest, data)
+            async with self._places.slot(publishing.hub_id):
+                return await self._publisher.publish(publishing)
         route = self._routes.get(operation)
         if route is None:
             raise NotFound(
                 f"there is no operation {operation[:60]!r}; $SRV.INFO.hubbub lists those there are"
             )
         request = _read(pb.AdminRequest, data)
-        answer = await self._application.answer(
-            route,
-            _path(route, request),
-            _headers(request),
-            urlencode(dict(request.query)).encode(),
-            _body(request),
-            OVER_NATS,
-        )
+        path = _path(route, request)
+        async with self._places.slot(path.get("hub", "")):
+            answer = await self._application.answer(
+                route,
+                path,
+                _headers(request),
+                urlencode(dict(request.query)).encode(),
+                _body(request),
+                OVER_NATS,
+            )
         return _reply(answer)
 
 
-def nack(error: HubbubError) -> Reply:
+def nack(error: HubbubError) -> BrokerReply:
     headers = {
         "Nats-Service-Error": f"{error.code}: {_one_line(error.message)}",
         "Nats-Service-Error-Code": str(error.http_status),
     }
-    return Reply(pb.AdminReply(ack=False, error=error_info(error)).SerializeToString(), headers)
+    return BrokerReply(
+        pb.AdminReply(ack=False, error=error_info(error)).SerializeToString(), headers
+    )
 
 
 def _one_line(text: str) -> str:
-    """Headers are ASCII lines."""
+    """Headers are single lines of ASCII."""
     plain = text.encode("ascii", "replace").decode()
     return "".join(letter if letter.isprintable() else " " for letter in plain)[:500]
 

@@ -1,4 +1,4 @@
-"""Pages of lists that are in the order of their cursors."""
+"""Pages of lists that are ordered by their cursors."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Search = Annotated[str, Meta(max_length=255, description="Only entries that hold
 
 
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which part of a list is wanted."""
+    """The requested part of a list."""
 
     limit: Limit = 100
     cursor: Cursor = ""
 
     @property
     def rows(self) -> int:
-        """`limit`, in lists that can be very long: a page of them has at most 200 entries."""
+        """`limit` for lists that can be very long, whose pages have at most 200 entries."""
         return min(self.limit, MOST_ROWS)
 
 
 class ListQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    """The same, of entries with names."""
+    """The requested part of a list of named entries."""
 
     prefix: Annotated[str, Meta(max_length=255, description="Only names that begin so.")] = ""
 
@@ -40,8 +40,8 @@ class ListQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
 def page_of(
     items: Sequence[T], query: ListQuery, name_of: Callable[[T], str]
 ) -> tuple[list[T], str | None]:
-    """The page behind the cursor, which is the last name of the page before; and the cursor of the
-    next page, if there is one. `items` are in the order of their names."""
+    """The page after the cursor, which is the last name of the previous page, and the next page's
+    cursor if there is one. `items` are ordered by name."""
     matching = [item for item in items if name_of(item).startswith(query.prefix)]
     start = bisect_right(matching, query.cursor, key=name_of) if query.cursor else 0
     return cut(matching[start : start + query.limit + 1], query.limit, name_of)

@@ -23,9 +23,9 @@ from hubbub.domain.push.tokens import Environment, PushSubscription, b64url, sho
 from hubbub.engine.administration import Administration
 from hubbub.engine.administration.push import GivenToken
 from hubbub.engine.push.credentials import APNS, FCM, VAPID, ApnsKey, read_service_account
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import Shape
 from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 from hubbub.ports.storage.push import PushCredential, PushFollowing
 
 OWN_PUSH_ROUTES = Routes("/v1/hubs/{hub}", "Push", Access.CLIENT, (NotFound,))
@@ -40,9 +40,9 @@ KeyId = Annotated[str, Meta(min_length=1, max_length=64)]
 
 
 class NewPushToken(Shape, frozen=True):
-    """`token` of the platform webpush is a PushSubscription, as an object or as its JSON text;
-    `topic` and `environment` are for apns; `vapidKey` is the id of the key that the browser
-    subscribed with, where it is not the newest."""
+    """For the platform webpush, `token` is a PushSubscription, as an object or as its JSON text;
+    `topic` and `environment` are for apns; `vapidKey` is the id of the key with which the browser
+    subscribed; default: that of the previous registration, or the newest."""
 
     platform: Annotated[
         str,
@@ -55,8 +55,8 @@ class NewPushToken(Shape, frozen=True):
 
 
 class PushToken(Shape, frozen=True):
-    """`token` of the platform webpush is the endpoint; `id` names the token in the journal and in
-    logs, where the token itself never is."""
+    """For the platform webpush, `token` is the endpoint; `id` names the token in the journal and in
+    logs, which never contain the token."""
 
     platform: Literal["webpush", "fcm", "apns"]
     token: str
@@ -71,11 +71,13 @@ class PushToken(Shape, frozen=True):
 
 
 class PushTokens(Shape, frozen=True):
+    """The devices of a user."""
+
     items: list[PushToken]
 
 
 def _user(request: AdminRequest[Any, Any]) -> str:
-    """The user in the path, else the caller."""
+    """The user in the path, or else the caller."""
     user = request.path.get("user") or request.actor.identity.user_id
     if user is None:
         raise BadRequest("the token names no user, who could have devices")
@@ -116,6 +118,8 @@ class Following(Shape, frozen=True):
 
 
 class Followings(Shape, frozen=True):
+    """The channels whose pushes reach a user without a subscription."""
+
     items: list[Following]
 
 
@@ -140,7 +144,7 @@ async def put_push_subscription(
 async def delete_push_subscription(
     admin: Administration, request: AdminRequest[NoQuery, None]
 ) -> None:
-    await admin.push.unfollow(request.hub, _user(request), request.path["channel"])
+    await admin.push.unfollow(request.actor, request.hub, _user(request), request.path["channel"])
 
 
 _FOLLOWING = (NotFound, NotPermitted, QuotaExceeded, WrongChannelKind)
@@ -196,7 +200,7 @@ class ServiceAccountFile(msgspec.Struct, frozen=True):
 
 
 class Credential(Shape, frozen=True):
-    """What may be told of an account or key: never the secret."""
+    """The public properties of an account or key, without the secret."""
 
     name: Annotated[str, Meta(description="fcm, apns, or the id of a VAPID key.")]
     platform: Literal["webpush", "fcm", "apns"]
@@ -212,6 +216,8 @@ class Credential(Shape, frozen=True):
 
 
 class Credentials(Shape, frozen=True):
+    """A hub's keys and accounts for push services, without secrets."""
+
     items: list[Credential]
 
 
@@ -237,7 +243,7 @@ async def get_push_key(admin: Administration, request: AdminRequest[NoQuery, Non
 
 @PUSH_ROUTES.serve("POST", "/keys")
 async def rotate_push_key(admin: Administration, request: AdminRequest[NoQuery, None]) -> PushKey:
-    """Make a new key for browsers; those that subscribed with an older one go on."""
+    """Create a new key for browsers; existing subscriptions keep their older keys."""
     return _key(await admin.push.rotate(request.actor, request.hub))
 
 
@@ -285,7 +291,7 @@ async def delete_apns_key(admin: Administration, request: AdminRequest[NoQuery, 
 
 @PUSH_ROUTES.serve("DELETE", "/keys/{keyID}")
 async def delete_push_key(admin: Administration, request: AdminRequest[NoQuery, None]) -> None:
-    """Delete a key for browsers; those that subscribed with it are not reached any more."""
+    """Delete a key for browsers; subscriptions made with it no longer work."""
     await admin.push.delete_credentials(request.actor, request.hub, VAPID + request.path["keyID"])
 
 
@@ -293,7 +299,7 @@ async def delete_push_key(admin: Administration, request: AdminRequest[NoQuery, 
 
 
 class PushContent(Shape, frozen=True, kw_only=True):
-    """As `extra.pushOptions` of a message."""
+    """Like `extra.pushOptions` of a message."""
 
     title: str | None = None
     body: str | None = None
@@ -306,10 +312,14 @@ class PushContent(Shape, frozen=True, kw_only=True):
 
 
 class PushOrder(PushContent, frozen=True, kw_only=True):
+    """A push to all devices of some users."""
+
     users: Annotated[list[UserId], Meta(min_length=1, max_length=10_000)]
 
 
 class PushTest(PushContent, frozen=True, kw_only=True):
+    """A push to each device of one user."""
+
     user: UserId
 
 
@@ -320,6 +330,8 @@ class PushAccepted(Shape, frozen=True):
 
 
 class TestResult(Shape, frozen=True):
+    """What the push service of a device answered."""
+
     platform: Literal["webpush", "fcm", "apns"]
     id: str
     outcome: str
@@ -329,10 +341,14 @@ class TestResult(Shape, frozen=True):
 
 
 class TestResults(Shape, frozen=True):
+    """A result for each device."""
+
     items: list[TestResult]
 
 
 class LastError(Shape, frozen=True):
+    """The last attempt that a push service refused. `at` is in ms since 1970."""
+
     at: Time
     peer: str
     reason: str
@@ -340,7 +356,7 @@ class LastError(Shape, frozen=True):
 
 
 class PlatformStatus(Shape, frozen=True):
-    """Attempts by outcome; `meanSeconds` of those that the service took."""
+    """Attempts by outcome; `meanSeconds` is the mean duration of accepted ones."""
 
     outcomes: dict[str, int]
     mean_seconds: float | None = None
@@ -349,7 +365,7 @@ class PlatformStatus(Shape, frozen=True):
 
 
 class PushStatus(Shape, frozen=True):
-    """The figures of the node that answers, since its start."""
+    """The counters of the responding node, since its start."""
 
     waiting: int
     overflowed: int
@@ -374,7 +390,7 @@ async def push_to_users(
 
 @PUSH_ROUTES.serve("POST", "/test", errors=(NotFound, InvalidAttribute, Unavailable))
 async def test_push(admin: Administration, request: AdminRequest[NoQuery, PushTest]) -> TestResults:
-    """Push to each device of a user once, now, and see what its service answers."""
+    """Push to each device of a user once, immediately, and return the services' responses."""
     body = request.body
     results = await admin.push.test(request.hub, body.user, _options(body))
     return TestResults(
@@ -396,7 +412,7 @@ async def test_push(admin: Administration, request: AdminRequest[NoQuery, PushTe
 async def get_push_status(
     admin: Administration, request: AdminRequest[NoQuery, None]
 ) -> PushStatus:
-    """See how push is doing: outcomes, latency and the last error of each service."""
+    """Read the state of push: outcomes, latency and the last error of each service."""
     counters, waiting = admin.push.status(request.hub)
     platforms: dict[str, PlatformStatus] = {}
     for name in sorted({platform for platform, _ in counters.outcomes}):

@@ -1,4 +1,4 @@
-"""Routes of restores: one hub is replaced by its state in a backup, while the server runs."""
+"""Routes of restores, which replace one hub by its state in a backup while the server runs."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from hubbub.domain.errors import Conflict, NotFound
 from hubbub.domain.fields import Name
 from hubbub.engine.administration import Administration
 from hubbub.engine.administration.views import RestoreView
-from hubbub.gateways.admin.routes import Access, AdminRequest, AdminResponse, Routes
 from hubbub.gateways.admin.shapes import Shape
 from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.routes import Access, AdminRequest, AdminResponse, Routes
 
 RESTORE_ROUTES = Routes("/v1/admin/restores", "Restores", Access.ADMIN)
 
 
 class RestoreRequest(Shape, frozen=True, forbid_unknown_fields=True):
-    """`source` is the hub in the archive, where it has another name. A dry run checks the archive
-    and says what would be replaced by what."""
+    """`source` is the hub's name in the archive, if it differs. A dry run checks the archive and
+    reports what would be replaced."""
 
     hub: Name
     archive: Annotated[
@@ -39,8 +39,8 @@ class RestoreRequest(Shape, frozen=True, forbid_unknown_fields=True):
 async def begin_restore(
     admin: Administration, request: AdminRequest[NoQuery, RestoreRequest]
 ) -> AdminResponse:
-    """Replace a hub by its state in the archive of a backup, while other hubs go on. The answer
-    comes at once; ask for the restore until its `state` is `done` or `failed`."""
+    """Replace a hub by its state in a backup archive, while other hubs stay in service. The
+    response comes at once; poll the restore until its `state` is `done` or `failed`."""
     wanted = request.body
     begun = admin.restores.begin(
         request.actor, wanted.hub, wanted.archive, wanted.source, wanted.dry_run
@@ -58,5 +58,5 @@ async def list_restores(
 
 @RESTORE_ROUTES.serve("GET", "/{restore}", errors=(NotFound,))
 async def get_restore(admin: Administration, request: AdminRequest[NoQuery, None]) -> RestoreView:
-    """Read how far a restore is, or what became of it."""
+    """Read the progress or the result of a restore."""
     return await admin.restores.find(request.path["restore"])

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
+from hubbub.domain.errors import Conflict, NotFound, Unavailable, VersionMismatch
 from hubbub.domain.rules import HubSettings, Rules
 from hubbub.engine.administration import Administration, Versioned
 from hubbub.engine.administration.dry_run import RulesEffect, TryRules
@@ -17,8 +17,8 @@ from hubbub.engine.administration.lists import Ranked, ranked
 from hubbub.engine.administration.survey import HubSizes
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import ListQuery, Search, counted, cut, make_page, page_of
-from hubbub.gateways.admin.routes import Access, AdminRequest, AdminResponse, Routes
 from hubbub.gateways.calls import NoQuery
+from hubbub.gateways.routes import Access, AdminRequest, AdminResponse, Routes
 
 HUB_ROUTES = Routes("/v1/admin", "Hubs", Access.ADMIN)
 SETTINGS_ROUTES = Routes("/v1/admin", "Settings", Access.SERVICE, (NotFound,))
@@ -77,10 +77,17 @@ async def _hub_view(
     admin: Administration, hub: str, settings: Versioned[HubSettings]
 ) -> shapes.HubView:
     entry = msgspec.structs.asdict(_hub_entry(admin, hub, await admin.live.hub_sizes([hub])))
-    return shapes.HubView(**entry, version=settings.version, settings=settings.value)
+    used, quota = await admin.inspector.used_bytes(hub), settings.value.quotas.stored_bytes
+    return shapes.HubView(
+        **entry,
+        version=settings.version,
+        settings=settings.value,
+        stored_bytes=used,
+        over_quota=bool(quota) and used > quota,
+    )
 
 
-@HUB_ROUTES.serve("GET", "/hubs/{hub}", access=Access.SERVICE, errors=(NotFound,))
+@HUB_ROUTES.serve("GET", "/hubs/{hub}", access=Access.SERVICE, errors=(NotFound, Unavailable))
 async def get_hub(admin: Administration, request: AdminRequest[NoQuery, None]) -> shapes.HubView:
     """Read a hub and how it is used."""
     return await _hub_view(admin, request.hub, await admin.hubs.settings(request.hub))

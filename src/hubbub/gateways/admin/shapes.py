@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def into(kind: type[T], value: object) -> T:
-    """The same values as another struct."""
+    """Converts a struct to another with the same fields."""
     return msgspec.convert(value, kind, from_attributes=True)
 
 
@@ -26,15 +26,15 @@ Cursor = Annotated[str, Meta(max_length=1024, description="`next` of the page be
 class Shape(
     msgspec.Struct, frozen=True, kw_only=True, rename=wire_name, forbid_unknown_fields=True
 ):
-    """Base of all: unknown fields are refused by name."""
+    """Base class: unknown fields are refused by name."""
 
 
 class ErrorInfo(Shape, frozen=True):
-    """`code` is stable; `retry`: the same request may work later; `retryAfter`: in so many seconds,
-    where that is known. The others are details of single codes. `position`: the character of a
-    text, counted from 0, that is wrong; `at`: the place in a filter; `opIndex`: the operation of a
-    JSON Patch that failed, and `reason`, why; `version`, `epoch`: where the document stands;
-    `status`: the one that a command answers."""
+    """`code` is stable; `retry`: the same request may succeed later; `retryAfter`: after this many
+    seconds, if known. Other fields belong to single codes. `position`: index of the wrong character
+    in a text, from 0; `at`: the position in a filter; `opIndex`: index of the JSON Patch operation
+    that failed, and `reason` its cause; `version`, `epoch`: the document's current version;
+    `status`: the status of a command."""
 
     code: str
     message: str
@@ -50,27 +50,28 @@ class ErrorInfo(Shape, frozen=True):
 
 
 class Error(Shape, frozen=True):
-    """Every failure has this form."""
+    """The form of every error."""
 
     error: ErrorInfo
 
 
 class Page(Shape, Generic[T], frozen=True):
-    """A part of a list. With `next` there is more: send it as `cursor`."""
+    """A page of a list. `next`, if set, is the `cursor` of the next page."""
 
     items: list[T]
     next: str | None = None
 
 
 class CountedPage(Page[T], Generic[T], frozen=True):
-    """A part of a list that can be very long: at most 200 entries, whatever the `limit`. `total`
-    counts all that match; what several nodes know is counted by each of them."""
+    """A page of a list that can be very long: at most 200 entries, whatever the `limit`. `total`
+    counts all matches; entries known to several nodes count once per node, and channels that only
+    hold messages are not counted. A page may be short, or empty, while there is a next one."""
 
     total: int = 0
 
 
 class Named(Shape, Generic[T], frozen=True):
-    """An entry of a list of settings; `version` is its ETag, 0 where it has none."""
+    """An entry in a list of settings; `version` is its ETag, 0 if it has none."""
 
     name: str
     version: int
@@ -78,6 +79,8 @@ class Named(Shape, Generic[T], frozen=True):
 
 
 class ProviderOfHub(Named[AuthProvider], frozen=True):
+    """An auth provider and its hub."""
+
     hub: str
 
 
@@ -94,14 +97,15 @@ class ChannelSettings(Shape, frozen=True):
 
 
 class Metadata(Shape, frozen=True):
-    """Anything that services want to note about a channel."""
+    """Any JSON that services want to store about a channel."""
 
     metadata: dict[str, Any]
 
 
 class ChannelView(Shape, frozen=True):
-    """A channel that has settings, or sessions, or both. Metadata of more than 500 bytes is left
-    out: read it with the channel's own path."""
+    """A channel that has settings, sessions or stored messages. Metadata of more than 500 bytes is
+    left out: read it with the channel's own path. `stored` counts the messages, `storedBytes` the
+    bytes of their payloads; `storedAt` is the time of the last one, in ms since 1970."""
 
     channel: str
     sessions: int
@@ -109,15 +113,20 @@ class ChannelView(Shape, frozen=True):
     rules: str | None = None
     metadata: dict[str, Any] = {}
     metadata_left_out: bool = False
+    stored: int = 0
+    stored_bytes: int = 0
+    stored_at: int | None = None
 
 
 class HubCreation(Shape, frozen=True):
+    """A new hub; settings that are left out have their defaults."""
+
     hub: Name
     settings: HubSettings = HubSettings()
 
 
 class HubEntry(Shape, frozen=True):
-    """`stored` is false for a hub that came into being by use and has no settings of its own."""
+    """`stored` is false for a hub that was created on first use and has no settings of its own."""
 
     hub: str
     stored: bool
@@ -126,13 +135,18 @@ class HubEntry(Shape, frozen=True):
 
 
 class HubView(HubEntry, frozen=True):
-    """A hub with its settings."""
+    """A hub with its settings. `storedBytes` is its storage that counts against its quota; a hub
+    with `overQuota` exceeds the quota: its data is kept, and may only shrink."""
 
     version: int
     settings: HubSettings
+    stored_bytes: int = 0
+    over_quota: bool = False
 
 
 class AllCounters(Shape, frozen=True):
+    """Counters of the node that answers: their sum, and those of each hub."""
+
     total: Counters
     hubs: dict[str, Counters]
 
@@ -167,7 +181,7 @@ class RevocationView(Shape, frozen=True):
 
 
 class AuditView(Shape, frozen=True):
-    """`at` is in ms since 1970; `before` and `after` are what was and is stored, without
+    """`at` is in ms since 1970; `before` and `after` are the previous and the new value, without
     secrets."""
 
     id: int
@@ -192,7 +206,7 @@ class Grant(Shape, frozen=True):
 
 
 class TokenRequest(Shape, frozen=True):
-    """Who the token is for, and what they may do."""
+    """The user and the permissions of the token."""
 
     user_id: UserId | None = None
     level: Literal["client", "viewer", "service"] = "client"
@@ -212,6 +226,6 @@ class Token(Shape, frozen=True):
 
 
 class ClientToken(Token, frozen=True):
-    """`extra` is what the auth provider says about the user."""
+    """`extra` is the auth provider's data about the user."""
 
     extra: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Routes of durable subscriptions, anybody's."""
+"""Routes of all users' durable subscriptions."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from hubbub.domain.topics import SubscriptionInfo, SubscriptionKey
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import PageQuery, Search, counted
-from hubbub.gateways.admin.public_shapes import Serial
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
-from hubbub.gateways.admin.topic_routes import TopicOptions
 from hubbub.gateways.calls import NoQuery, given
+from hubbub.gateways.public_shapes import Serial, TopicOptions
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 
 SUBSCRIPTION_ROUTES = Routes(
     "/v1/admin/hubs/{hub}", "Durable subscriptions", Access.SERVICE, (NotFound, Unavailable)
 )
 _ONE = "/channels/{channel}/subscriptions/{owner}/{subscription}"
 _BETWEEN = "\n"
-"""Of the parts of a cursor; in no name."""
+"""Separates the parts of a cursor; does not occur in names."""
 
 
 class SubscriptionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
@@ -43,10 +42,10 @@ class SubscriptionQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
 
 
 class SubscriptionView(shapes.Shape, frozen=True):
-    """Where a durable subscription stands. Everything up to `floor` is done; `head` is the newest
-    message of the channel. `lag` counts what is not acknowledged, `handedOut` what of it a consumer
-    holds, `missed` what a limit deleted before. `owner` is `u:` and a user id, or the level of
-    callers who have none. `createdAt` is in ms since 1970."""
+    """The state of a durable subscription. Messages up to `floor` are done; `head` is the channel's
+    newest message. `lag` counts unacknowledged messages, `handedOut` the leased ones, `missed`
+    those that a limit deleted before. `owner` is `u:` and a user id, or the level of callers
+    without one. `createdAt` is in ms since 1970."""
 
     channel: str
     owner: str
@@ -82,7 +81,7 @@ def _view(info: SubscriptionInfo) -> SubscriptionView:
 
 
 def _position(cursor: str) -> tuple[str, str, str] | None:
-    """Any text is a place in the order."""
+    """Parses a cursor; any text is valid."""
     if not cursor:
         return None
     channel, _, rest = cursor.partition(_BETWEEN)
@@ -119,7 +118,7 @@ async def list_subscriptions(
 async def get_durable_subscription(
     admin: Administration, request: AdminRequest[NoQuery, None]
 ) -> SubscriptionView:
-    """Read where a durable subscription stands."""
+    """Read the state of a durable subscription."""
     return _view(await admin.subscriptions.get(_key(request)))
 
 
@@ -127,5 +126,5 @@ async def get_durable_subscription(
 async def delete_durable_subscription(
     admin: Administration, request: AdminRequest[NoQuery, None]
 ) -> None:
-    """Remove a durable subscription for good."""
+    """Delete a durable subscription."""
     await admin.subscriptions.remove(request.actor, _key(request))

@@ -1,4 +1,4 @@
-"""Routes of what a hub keeps about a user."""
+"""Routes of a user's data."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from msgspec import Meta
 
 from hubbub.domain.errors import NotFound, Unavailable
 from hubbub.engine.administration import Administration
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import Shape, into
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 
 USER_ROUTES = Routes(
     "/v1/admin/hubs/{hub}/users/{user}", "Users", Access.ADMIN, (NotFound, Unavailable)
@@ -18,10 +18,11 @@ USER_ROUTES = Routes(
 
 
 class Erased(Shape, frozen=True):
-    """How many of each went; `named` are notifications of others that the user wrote or read, and
-    that no longer say so. `ownedChannels` belong to the hub from now on. `messages` that the user
-    published keep their serials, and neither publisher nor content. `left` is what a search
-    afterwards still found."""
+    """Numbers of erased items by kind; `named` counts notifications of other users from which the
+    user's id was removed as author or reader. `ownedChannels` now belong to the hub. Of `messages`
+    that the user published only the serials remain; `retained` ones were deleted. `documentChanges`
+    lost their author, and `producers` were renamed to a random alias. `left` counts items that a
+    final search still found."""
 
     notifications: int
     named: int
@@ -36,6 +37,9 @@ class Erased(Shape, frozen=True):
     peers: int
     sessions: int
     messages: int
+    retained: int
+    document_changes: int
+    producers: int
     left: int
 
 
@@ -49,7 +53,7 @@ class EraseQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def erase_user(admin: Administration, request: AdminRequest[EraseQuery, None]) -> Erased:
     """Erase what the hub keeps about a user: notifications, push tokens, subscriptions of every
     kind, webhooks, the peer of the same name, the user's part in channels with an owner, and the
-    content of stored messages that the user published, sent or got."""
+    content of stored and retained messages that the user published, sent or got."""
     revoke = admin.access.revoke if request.query.revoke else None
     user = request.path["user"]
     return into(Erased, await admin.users.erase(request.actor, request.hub, user, revoke))

@@ -15,10 +15,10 @@ from hubbub.domain.webhooks import WebhookStatus
 from hubbub.engine.administration import Administration
 from hubbub.gateways.admin import shapes
 from hubbub.gateways.admin.paging import PageQuery, Search, counted, make_page
-from hubbub.gateways.admin.public_shapes import Serial
-from hubbub.gateways.admin.routes import Access, AdminRequest, Routes
 from hubbub.gateways.admin.shapes import into
 from hubbub.gateways.calls import NoQuery, given
+from hubbub.gateways.public_shapes import Serial
+from hubbub.gateways.routes import Access, AdminRequest, Routes
 from hubbub.protocols.json.webhooks import WebhookView, view_of
 
 WEBHOOK_ROUTES = Routes("/v1/admin/hubs/{hub}", "Webhooks", Access.SERVICE, (NotFound, Unavailable))

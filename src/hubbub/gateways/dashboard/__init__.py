@@ -1,2 +1,1 @@
-"""The dashboard's door: pages, login, and the admin API for a browser that proves itself by a
-cookie."""
+"""The dashboard: pages, login, and the admin API for browsers that authenticate with a cookie."""

@@ -1,9 +1,7 @@
-"""The door: which of the dashboard's paths is meant, and whether the request comes from its page.
+"""Routes the dashboard's paths, and checks that requests come from its page.
 
-The cookie alone opens nothing. A browser says of each request where it comes from
-(`Sec-Fetch-Site`), which no script can change; a change also carries a header that no form can
-send.
-"""
+The cookie alone is not sufficient. A browser marks each request with its origin (`Sec-Fetch-Site`),
+which scripts cannot change; a change also needs a header that forms cannot send."""
 
 from __future__ import annotations
 
@@ -24,26 +22,27 @@ from hubbub.domain.errors import (
 from hubbub.domain.permissions import Identity
 from hubbub.gateways.admin_door import AdminDoor
 from hubbub.gateways.dashboard import cookies
-from hubbub.gateways.dashboard.login import DashboardLogin, Proof
-from hubbub.gateways.exchange import Exchange
-from hubbub.gateways.http import Head, Request
+from hubbub.gateways.dashboard.login import DashboardLogin, LoginProof
+from hubbub.gateways.dashboard.origin import SEGMENT
+from hubbub.gateways.exchange import HttpExchange
+from hubbub.gateways.http import ReceivedRequest, RequestHead
+from hubbub.gateways.origins import from_own_page, from_page
 from hubbub.gateways.outlet import Talk
 from hubbub.gateways.static import StaticFile
 from hubbub.ports.connection import Connection
 
-SEGMENT = "dashboard"
 HEADER = b"hubbub-dashboard"
 _API = b"/dashboard/api/"
 _READING = (b"GET", b"HEAD")
 _OWN = (("login",), ("logout",), ("me",))
 _NOT_FOR_SCRIPTS = (("login",), ("token", "refresh"))
-"""Paths of the admin API whose answer is a token that the cookie is there to hide."""
+"""Paths of the admin API that return tokens, which the cookie is meant to hide from scripts."""
 _MAX_PROOF_BYTES = 20_000
 _encode = msgspec.json.Encoder().encode
 
 
 class About(msgspec.Struct, frozen=True):
-    """What the page shows of the hub that serves it."""
+    """Facts about the hub that the page shows."""
 
     version: str
     node: str
@@ -66,8 +65,10 @@ class DashboardDoor:
         self._files = files
         self._about = about
 
-    def handle(self, request: Request, segments: Sequence[str], exchange: Exchange) -> None:
-        """`segments` are those behind `dashboard`. Raises `HubbubError`."""
+    def handle(
+        self, request: ReceivedRequest, segments: Sequence[str], exchange: HttpExchange
+    ) -> None:
+        """`segments` are those after `dashboard`. Raises `HubbubError`."""
         place = tuple(segments)
         if place[:1] == ("api",):
             self._call(request, place[1:], exchange)
@@ -79,8 +80,10 @@ class DashboardDoor:
 
     # -- pages ----------------------------------------------------------------------------------
 
-    def _serve_file(self, request: Request, place: Sequence[str], exchange: Exchange) -> None:
-        """The page decides by itself what its other paths show."""
+    def _serve_file(
+        self, request: ReceivedRequest, place: Sequence[str], exchange: HttpExchange
+    ) -> None:
+        """Other paths get the page, which interprets them itself."""
         name = "/".join(place)
         file = self._files.get(name)
         if file is None and "." not in name:
@@ -93,7 +96,7 @@ class DashboardDoor:
 
     # -- login ----------------------------------------------------------------------------------
 
-    def _serve_own(self, place: str, request: Request, exchange: Exchange) -> None:
+    def _serve_own(self, place: str, request: ReceivedRequest, exchange: HttpExchange) -> None:
         if request.method in _READING and place == "login":
             self._tell(exchange, {**self._login.ways, **_json(self._about)})
         elif request.method in _READING and place == "me":
@@ -108,22 +111,22 @@ class DashboardDoor:
             right = allowed.get(place, ("GET", "HEAD", "POST"))
             raise MethodNotAllowed(f"/dashboard/{place} is for {' and '.join(right)}", right)
 
-    async def _log_in(self, request: Request, exchange: Exchange) -> None:
+    async def _log_in(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
         hub, identity, token = await self._login.log_in(_proof(request), request.address)
         exchange.extra_headers += cookies.kept(token).encode()
         self._tell(exchange, _shown(hub, identity))
 
-    async def _log_out(self, request: Request, exchange: Exchange) -> None:
-        """The cookie is deleted also where its token was not valid."""
+    async def _log_out(self, request: ReceivedRequest, exchange: HttpExchange) -> None:
+        """Deletes the cookie even if its token is invalid."""
         token = cookies.token_in(request)
         exchange.extra_headers += cookies.forgotten().encode()
         if token is not None:
             await self._login.log_out(token, request.address)
         exchange.answer(204, b"", headers="Cache-Control: no-store\r\n")
 
-    def _known(self, request: Request, exchange: Exchange) -> tuple[str, Identity, str]:
-        """The hub, the identity and the token of the cookie, which is renewed before it ends.
-        Raises `NotAuthenticated`, `InvalidToken`."""
+    def _known(self, request: ReceivedRequest, exchange: HttpExchange) -> tuple[str, Identity, str]:
+        """The hub, identity and token of the cookie, which is renewed before it expires. Raises
+        `NotAuthenticated`, `InvalidToken`."""
         token = cookies.token_in(request)
         if token is None:
             raise NotAuthenticated("log in at /dashboard first")
@@ -139,18 +142,17 @@ class DashboardDoor:
         return hub, identity, token
 
     @staticmethod
-    def _tell(exchange: Exchange, said: dict[str, Any]) -> None:
+    def _tell(exchange: HttpExchange, said: dict[str, Any]) -> None:
         exchange.answer(200, _encode(said), headers="Cache-Control: no-store\r\n")
 
     # -- live -----------------------------------------------------------------------------------
 
-    def watching(self, request: Request) -> Callable[[Connection], Talk]:
-        """Makes the session of who opens the dashboard's socket. Browsers send the cookie with
-        sockets of every page: so the origin decides. Raises `OriginRefused`, `NotAuthenticated`,
+    def watching(self, request: ReceivedRequest) -> Callable[[Connection], Talk]:
+        """Creates the session for the dashboard's socket. Browsers send the cookie with sockets of
+        every page, so the origin is checked. Raises `OriginRefused`, `NotAuthenticated`,
         `InvalidToken`."""
-        origin, host = request.header(b"origin") or "", request.header(b"host") or ""
         site = request.header(b"sec-fetch-site")
-        if not host or origin.partition("://")[2] != host or site not in (None, "same-origin"):
+        if b"origin" not in request.headers or not from_own_page(request) or site == "none":
             raise OriginRefused("only the dashboard's own page may watch here")
         token = cookies.token_in(request)
         if token is None:
@@ -160,8 +162,8 @@ class DashboardDoor:
 
     # -- the admin API --------------------------------------------------------------------------
 
-    def _call(self, request: Request, place: Sequence[str], exchange: Exchange) -> None:
-        """The same request to the admin API, with the token of the cookie in place of any other.
+    def _call(self, request: ReceivedRequest, place: Sequence[str], exchange: HttpExchange) -> None:
+        """Forwards the request to the admin API with the cookie's token instead of any other.
         Raises `HubbubError`."""
         check_page(request)
         rest = request.url[len(_API) :] if request.url.startswith(_API) else b""
@@ -174,23 +176,33 @@ class DashboardDoor:
             if name not in (b"cookie", b"authorization")
         }
         headers[b"authorization"] = b"Bearer " + token.encode("latin-1")
-        head = Head(request.method, b"/v1/admin/" + rest, headers, request.head.keep_alive)
-        self._admin.handle(Request(head, request.body, request.address), exchange)
+        head = RequestHead(request.method, b"/v1/admin/" + rest, headers, request.head.keep_alive)
+        self._admin.handle(ReceivedRequest(head, request.body, request.address), exchange)
 
 
-def check_page(request: Request) -> None:
-    """Raises `OriginRefused` where another page than the dashboard's sent the request."""
-    if request.header(b"sec-fetch-site") != "same-origin":
+def check_page(request: ReceivedRequest) -> None:
+    """Raises `OriginRefused` if a page other than the dashboard sent the request."""
+    if request.header(b"sec-fetch-site") != "same-origin" or not from_own_page(request):
         raise OriginRefused("only the dashboard's own page may ask here; programs use /v1/admin")
     if request.method not in _READING and request.header(HEADER) != "1":
         raise OriginRefused("a change needs the header 'Hubbub-Dashboard: 1'")
 
 
-def _proof(request: Request) -> Proof:
+def check_admin_page(request: ReceivedRequest) -> None:
+    """Raises `OriginRefused` if a request to the admin API may come from a page of another
+    origin."""
+    marked = from_page(request) or cookies.token_in(request) is not None
+    if marked and not from_own_page(request):
+        raise OriginRefused(
+            "pages of other origins may not use the admin API; send the request from a program"
+        )
+
+
+def _proof(request: ReceivedRequest) -> LoginProof:
     if len(request.body) > _MAX_PROOF_BYTES:
         raise BadRequest(f"a login is at most {_MAX_PROOF_BYTES} bytes long")
     try:
-        return msgspec.json.decode(request.body, type=Proof)
+        return msgspec.json.decode(request.body, type=LoginProof)
     except msgspec.ValidationError as error:
         raise BadRequest(f"the body is not a login: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

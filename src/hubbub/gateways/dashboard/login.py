@@ -1,4 +1,4 @@
-"""Logging in to the dashboard and out again: what a browser shows becomes a short-lived token."""
+"""Login and logout of the dashboard: exchanges a credential for a short-lived token."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DEVELOPER = "developer"
 """The user id of a login by ticket."""
 
 
-class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One of: a token; the ticket of the link that the hub printed; what `admin.url` asks for."""
+class LoginProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of: a token; the ticket in the link printed by the hub; credentials for `admin.url`."""
 
     token: str | None = None
     ticket: str | None = None
@@ -37,16 +37,16 @@ class DashboardLogin:
 
     @property
     def ways(self) -> dict[str, Any]:
-        """Which ways to log in there are besides a token, which always works."""
+        """The available ways to log in besides a token."""
         return {
             "password": self._administration.access.offers_login,
             "ticket": self._tickets is not None,
         }
 
-    async def log_in(self, proof: Proof, address: str) -> tuple[str, Identity, str]:
-        """The hub and the identity, with a token for the cookie. Raises `BadRequest`,
-        `RateLimited`, `InvalidToken`, `NotPermitted`, `NotAuthenticated`, `AuthProviderFailed`,
-        and `NotFound` where there is no login."""
+    async def log_in(self, proof: LoginProof, address: str) -> tuple[str, Identity, str]:
+        """The hub and identity, with a token for the cookie. Raises `BadRequest`, `RateLimited`,
+        `InvalidToken`, `NotPermitted`, `NotAuthenticated`, `AuthProviderFailed`, and `NotFound` if
+        login is not configured."""
         sent = bytes(proof.credentials)
         if (proof.token is not None) + (proof.ticket is not None) + bool(sent) != 1:
             raise BadRequest("give one of `token`, `ticket` and `credentials`")
@@ -71,8 +71,8 @@ class DashboardLogin:
     async def _enter(
         self, hub: str, identity: Identity, note: bool = True
     ) -> tuple[str, Identity, str]:
-        """The token of the cookie says who it is and where, and nothing more: cookies are small.
-        It never outlives what was shown, and is revoked with it."""
+        """The cookie's token contains only the identity and the hub, since cookies are small. It
+        never outlives the credential, and is revoked with it."""
         if identity.level is Level.CLIENT:
             raise NotPermitted("the dashboard is for viewers, services and administrators")
         bare = Identity(
@@ -99,14 +99,14 @@ class DashboardLogin:
         return hub, entered, issued.token
 
     def identify(self, token: str, address: str) -> tuple[str, Identity]:
-        """The hub that a token is for, and who shows it. Raises `InvalidToken`, `RateLimited`."""
+        """The hub and identity of a token. Raises `InvalidToken`, `RateLimited`."""
         hub, identity = self._node.credentials.identify(token, address)
         if hub != ANY_HUB:
             self._node.directory.get(hub)
         return hub, identity
 
     def renewed(self, hub: str, identity: Identity, token: str) -> str | None:
-        """A new token with the same id, where the old one ends soon; else None. Logging out revokes
+        """A new token with the same id if the old one expires soon; else None. Logging out revokes
         both."""
         left = (identity.expires_at or 0) - self._node.clock.now()
         if left >= cookies.RENEWED_BELOW_SECONDS:
@@ -117,13 +117,13 @@ class DashboardLogin:
             return None  # the login itself has come to its end
 
     def watch(self, connection: Connection, hub: str, identity: Identity) -> Watcher:
-        """Raises `NotPermitted`, and `TooManyChannels` where too many watch."""
+        """Raises `NotPermitted`, and `TooManyChannels` if there are too many watchers."""
         if identity.level is Level.CLIENT:
             raise NotPermitted("the dashboard is for viewers, services and administrators")
         return self._administration.board.enter(connection, hub, identity)
 
     async def log_out(self, token: str, address: str) -> None:
-        """Revokes the token. A token that is not valid is ignored."""
+        """Revokes the token. An invalid token is ignored."""
         try:
             hub, identity = self._node.credentials.identify(token, address)
         except HubbubError:

@@ -1,1 +1,1 @@
-"""Jobs: the plans of a round in their order, and the upkeep of tables."""
+"""Jobs: the Spark jobs of a round, and the maintenance of tables."""

@@ -1,8 +1,9 @@
-"""From events to silver and facts: one map-only plan over the segments of a round.
+"""Ingestion: converts events to silver rows and facts, in one map-only Spark job over the segments
+of a round.
 
-Spark hands out parts of segments, and starts again what fails. A task reads its parts with Arrow,
-because it needs nearly all columns as Arrow: from Spark's own reader they would come row by row
-through the JVM, which costs ten times as much.
+Spark distributes parts of segments and retries failures. Tasks read with Arrow, since they need
+nearly all columns as Arrow: through Spark's own reader, rows would pass the JVM one by one, at ten
+times the cost.
 """
 
 from __future__ import annotations
@@ -17,50 +18,50 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from hubbub.domain.journal import NODE_STARTED
+from hubbub.pipeline.columns import with_columns
 from hubbub.pipeline.jobs.work import ANSWER_TYPE, Batches, answered, answers, stage_of, task_count
 from hubbub.pipeline.sources.journal import Split, read_split
 from hubbub.pipeline.tables.staging import Stage, StagedFile
 from hubbub.pipeline.transforms import facts, silver
 from hubbub.pipeline.transforms.events import summed_hashes, verdict
 from hubbub.pipeline.transforms.quarantine import unfit_records
-from hubbub.pipeline.views.columns import with_columns
 
 _AT_ONCE_BYTES: Final = 256 * 2**20
-"""Events of one segment whose facts are summed at once."""
+"""Events of one segment whose facts are computed together."""
 _TASK_ROWS: Final = 400_000
 _LEAST_ROWS: Final = 50_000
 """A task with fewer events costs more to start than to run."""
 _TABLES: Final = tuple(silver.KINDS)
 
 
-class Summary(msgspec.Struct, frozen=True):
-    """What a task found in its part of a segment. Times are microseconds since 1970."""
+class PartSummary(msgspec.Struct, frozen=True):
+    """A task's findings in its part of a segment. Times are microseconds since 1970."""
 
     segment: str
     rows: int
     earliest: int | None
     latest: int | None
     hashes: int
-    """The sum of those of all events."""
+    """The sum of the hashes of all events."""
     kinds: dict[str, int]
     unfit: dict[str, int]
     late: int = 0
     nodes: dict[str, int] = {}
-    """The time of the latest event of each node."""
+    """The time of each node's latest event."""
     starts: dict[str, list[int]] = {}
-    """When nodes were started."""
+    """The start times of nodes."""
 
     @property
     def fingerprint(self) -> str:
-        """The same for the same events, whatever the segment is called and however packed; empty
-        where there are none."""
+        """Equal for the same events, regardless of the segment's name and packing; empty without
+        events."""
         return f"{self.rows}-{self.hashes:016x}" if self.rows else ""
 
-    def __add__(self, other: Summary) -> Summary:
-        """Of two parts of one segment."""
+    def __add__(self, other: PartSummary) -> PartSummary:
+        """Merges two parts of one segment."""
         both = [self.earliest, other.earliest, self.latest, other.latest]
         moments = [each for each in both if each is not None]
-        return Summary(
+        return PartSummary(
             segment=self.segment,
             rows=self.rows + other.rows,
             earliest=min(moments, default=None),
@@ -77,30 +78,30 @@ class Summary(msgspec.Struct, frozen=True):
         )
 
 
-class Answer(msgspec.Struct, frozen=True):
-    """What one task did."""
+class TaskResult(msgspec.Struct, frozen=True):
+    """The result of one task."""
 
     files: list[StagedFile]
-    summaries: list[Summary]
+    summaries: list[PartSummary]
     splits: list[Split]
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """What all tasks of the plan know."""
+class IngestRules(msgspec.Struct, frozen=True):
+    """Parameters shared by all tasks of the job."""
 
     warehouse: str
     round_name: str
     limits: Mapping[str, int]
-    """The latest time that is believed of the events of each segment."""
+    """By segment, the latest plausible time of events."""
     seen_hours: Mapping[str, str]
     repeats: Mapping[str, Sequence[int]]
-    """By segment, the offsets of messages that do not count."""
+    """By segment, the offsets of duplicate messages to skip."""
     reached: int
-    """The hour that earlier rounds have reached, in microseconds: events before it are late."""
+    """The hour that earlier rounds have reached, in microseconds: earlier events are late."""
 
 
-def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[Answer]:
-    """One answer for each task."""
+def ingest(spark: SparkSession, splits: Sequence[Split], rules: IngestRules) -> list[TaskResult]:
+    """Returns one answer per task."""
     rows = sum(split.rows for split in splits)
     tasks = shared_out(splits, task_count(spark, rows, _LEAST_ROWS, _TASK_ROWS))
 
@@ -109,12 +110,12 @@ def ingest(spark: SparkSession, splits: Sequence[Split], rules: Rules) -> list[A
             for number in batch.column("id").to_pylist():
                 yield from answered([_ingest(tasks[number], rules)])
 
-    plan = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ANSWER_TYPE)
-    return answers(plan, Answer)
+    job = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, ANSWER_TYPE)
+    return answers(job, TaskResult)
 
 
 def shared_out(splits: Sequence[Split], count: int) -> list[list[Split]]:
-    """Neighbours together, about as many events in each of so many tasks."""
+    """Distributes neighbouring splits over tasks, with about equally many events each."""
     total = sum(split.rows for split in splits)
     tasks: dict[int, list[Split]] = {}
     before = 0
@@ -125,14 +126,14 @@ def shared_out(splits: Sequence[Split], count: int) -> list[list[Split]]:
     return list(tasks.values())
 
 
-def _ingest(splits: list[Split], rules: Rules) -> Answer:
+def _ingest(splits: list[Split], rules: IngestRules) -> TaskResult:
     stage = stage_of(rules.warehouse, rules.round_name)
     summaries = [_ingest_rows(stage, name, rows, rules) for name, rows in _by_segment(splits)]
-    return Answer(stage.close(), summaries, splits)
+    return TaskResult(stage.close(), summaries, splits)
 
 
 def _by_segment(splits: Iterable[Split]) -> Iterator[tuple[str, pa.Table]]:
-    """Neighbouring rows of one segment together, up to a bound in memory."""
+    """Groups neighbouring rows of one segment, up to a memory limit."""
     name, size = "", 0
     waiting: list[pa.Table] = []
     for split in splits:
@@ -147,7 +148,7 @@ def _by_segment(splits: Iterable[Split]) -> Iterator[tuple[str, pa.Table]]:
         yield name, pa.concat_tables(waiting)
 
 
-def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summary:
+def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: IngestRules) -> PartSummary:
     reasons = verdict(rows, rules.limits[name])
     fit = rows
     if reasons is not None:
@@ -164,7 +165,7 @@ def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summa
             found = with_columns(found, segment=pa.repeat(name, len(found)))
         stage.add(table, found)
     times = pc.min_max(fit["at"])
-    return Summary(
+    return PartSummary(
         segment=name,
         rows=len(rows),
         earliest=times["min"].as_py(),
@@ -178,7 +179,7 @@ def _ingest_rows(stage: Stage, name: str, rows: pa.Table, rules: Rules) -> Summa
 
 
 def _nodes(events: pa.Table) -> dict[str, Any]:
-    """When each node was last heard of, and when it was started."""
+    """The time of each node's latest event, and its start times."""
     named = events.filter(pc.is_valid(events["node"])).select(["node", "at", "kind"])
     latest = named.group_by("node", use_threads=False).aggregate([("at", "max")])
     started = named.filter(pc.equal(named["kind"], NODE_STARTED))

@@ -1,4 +1,4 @@
-"""Sessions and subscriptions that events touch, made again from all their events."""
+"""Recomputes sessions and subscriptions affected by new events, from all their events."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _PARTS: Final = SCRATCH[_EVENTS].schema
 
 
 def intervals(work: Work, over: Endings, ended: Collection[str]) -> None:
-    """`over` are the moments at which what nodes had open was over, `ended` the nodes of which
-    these changed."""
+    """`over` holds the times at which each node's open sessions ended, `ended` the nodes for which
+    they changed."""
     events = work.rows_of(_EVENTS)
     if not (events or work.gone or ended):
         return
@@ -39,7 +39,7 @@ def _made(over: Endings, rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _again(work: Work, table: str, fresh: DataFrame, ended: Collection[str]) -> DataFrame:
-    """The events of keys that changed, whose rows are taken out of the table."""
+    """The events of changed keys; their rows are removed from the table."""
     key, files = list(KEYS[table]), work.base.files(table)
     keys = fresh.where(F.col("kind").isin(*KINDS[table])).select(*key)
     if work.gone or ended:

@@ -1,4 +1,4 @@
-"""Connected components of a graph that no task can hold: contracted by Spark's tasks, in turns."""
+"""Connected components of a graph too large for one task, computed by repeated contraction."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _PAIRS = SCRATCH["_pairs"].schema
 
 
 def labels(edges: DataFrame, count: int, kept: Kept, most: int) -> DataFrame:
-    """The least node of the component of each node, as columns `node` and `label`. `edges` has the
-    nodes `a` and `b`, which are long and as good as random; a node alone may have an edge to
-    itself; `count` is about how many there are. `kept` computes a frame, and gives its rows as a
-    frame without a history, and their count: plans would double with each turn.
+    """The smallest node of each node's component, as columns `node` and `label`. `edges` has the
+    nodes `a` and `b`, random 64-bit integers; an isolated node may have an edge to itself; `count`
+    is the approximate number of edges. `kept` materialises a frame and returns it, without its
+    lineage, and its number of rows: otherwise plans would double with each iteration.
 
-    Up to `most` edges are contracted in one task. Of more, each task finds the components of its
-    own part of the graph, and links their nodes to the least one. What nodes of several parts then
-    bring together is a graph of least nodes only, which is much smaller, a third at the worst,
-    since the order of nodes is random: its labels are those of all. A turn shuffles pairs of
-    numbers three times, and Spark spills them."""
+    Up to `most` edges are contracted in one task. With more, each task finds the components of its
+    part of the graph, and links their nodes to the smallest one. The remaining links between parts
+    form a graph of smallest nodes, which is at most a third as large, since the order of nodes is
+    random; its labels apply to all nodes. An iteration shuffles pairs of integers three times, and
+    Spark spills them if necessary.
+    """
     if count <= most:
         return edges.repartition(1).mapInArrow(_contracted, "a long, b long").toDF("node", "label")
     stars, _ = kept(edges.mapInArrow(_contracted, "a long, b long"))
@@ -43,7 +44,8 @@ def labels(edges: DataFrame, count: int, kept: Kept, most: int) -> DataFrame:
 
 
 def _contracted(batches: Batches) -> Batches:
-    """Each node of a part of the graph, and the least node that it is connected with there."""
+    """The nodes of a part of the graph, each with the smallest node of its component in that
+    part."""
     edges = pa.Table.from_batches([batch.cast(_PAIRS) for batch in batches], _PAIRS)
     nodes, places = np.unique(np.concatenate([edges["a"], edges["b"]]), return_inverse=True)
     found = nodes[roots(places[: len(edges)], places[len(edges) :], len(nodes))]

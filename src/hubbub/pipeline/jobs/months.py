@@ -1,4 +1,4 @@
-"""Totals by month of keys of which facts, sessions or answers changed; the others stay."""
+"""Recomputes monthly totals of keys whose facts, sessions or replies changed."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.jobs.work import Work, small
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import StagedFile
-from hubbub.pipeline.transforms.months import TOTALS, Part, Totals
+from hubbub.pipeline.transforms.months import TOTALS, MonthSource, Totals
 
 _WHICH: Final = ["totals", "month", "key"]
-"""The table, the month and the number of a key. Keys with one number are made again together."""
+"""The table, the month and the hash of a key. Keys with the same hash are recomputed together."""
 _ROWS_OF_A_KEY: Final = 20
-"""About, of those of a month."""
+"""The estimated number of rows per key and month."""
 Span = tuple[int, int]
-"""From one moment on, before another; microseconds since 1970."""
+"""A time interval in microseconds since 1970: start inclusive, end exclusive."""
 
 
 def lacking(base: Snapshot) -> bool:
-    """Whether totals were never made, as by a version of before."""
+    """Whether totals are missing, as in warehouses of an earlier version."""
     known = base.round.versions if base.round else {}
     return not all(each.table in known for each in TOTALS)
 
 
 def months(work: Work) -> None:
-    """Comes after all plans that change what totals are made of."""
+    """Runs after all jobs that change the sources of totals."""
     parts = [(totals, part) for totals in TOTALS for part in totals.parts]
     if lacking(work.base):
         work.added.update({each.table: [] for each in TOTALS})
@@ -59,8 +59,8 @@ def months(work: Work) -> None:
 
 
 def _changed(signed: DataFrame) -> DataFrame:
-    """The keys whose rows before and after the round are not the same: unchanged rows of files that
-    were written again cancel each other in sums of hashes, which are summed by their halves."""
+    """The keys whose rows before and after the round differ. Unchanged rows of rewritten files
+    cancel out in sums of hashes, which are computed in halves to avoid overflow."""
     columns = [name for name in signed.columns if name != "sign"]
     nulls = F.array(*(F.col(name).isNull() for name in columns))  # which a hash passes over
     number = F.xxhash64(*columns, nulls)
@@ -70,8 +70,8 @@ def _changed(signed: DataFrame) -> DataFrame:
     return found.where("differs").select(*_WHICH)
 
 
-def _rows(work: Work, totals: Totals, part: Part, spans: Sequence[Span] = ()) -> DataFrame:
-    """As they are after the round, of some months or of all."""
+def _rows(work: Work, totals: Totals, part: MonthSource, spans: Sequence[Span] = ()) -> DataFrame:
+    """The rows after the round, of some months or of all."""
     files = work.files(part.table)
     if part.time == TABLES[part.table].time:
         files = [file for file in files if _overlaps(file, spans)]
@@ -82,7 +82,7 @@ def _rows(work: Work, totals: Totals, part: Part, spans: Sequence[Span] = ()) ->
     return _selected(rows, totals, part)
 
 
-def _selected(rows: DataFrame, totals: Totals, part: Part, *more: str) -> DataFrame:
+def _selected(rows: DataFrame, totals: Totals, part: MonthSource, *more: str) -> DataFrame:
     columns = ", ".join((f"date_trunc('MONTH', {part.time}) AS month", part.columns, *more))
     sql = f"SELECT {columns} FROM {{rows}} WHERE {part.where}"  # noqa: S608, all of it is ours
     return _named(rows.sparkSession.sql(sql, rows=rows), totals)
@@ -97,12 +97,13 @@ def _together(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def _overlaps(file: DataFile | StagedFile, spans: Sequence[Span]) -> bool:
-    """Of what the round stages nothing is known."""
+    """Whether the file may hold rows of the intervals; staged files have no statistics and always
+    may."""
     return not spans or isinstance(file, StagedFile) or any(file.overlaps(*span) for span in spans)
 
 
 def _others(totals: Totals, which: DataFrame, rows: DataFrame) -> DataFrame:
-    """Rows of keys that did not change."""
+    """The rows of unchanged keys."""
     kept = _named(rows, totals).join(which, _WHICH, "left_anti")
     return kept.select(*TABLES[totals.table].schema.names)
 

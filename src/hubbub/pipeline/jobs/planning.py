@@ -1,4 +1,4 @@
-"""What a round has to do, found out without Spark: an idle round costs next to nothing."""
+"""Plans a round without Spark, so that an idle round costs next to nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Final
 
 import msgspec
 
+from hubbub.pipeline.columns import DAY
 from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import (
     Footer,
-    Refusal,
     Segment,
+    SegmentRejection,
     footer,
     refusal,
     replaced_segments,
@@ -22,19 +23,18 @@ from hubbub.pipeline.sources.segments import (
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.views.columns import DAY
 
 FUTURE_TOLERANCE: Final = 600_000_000
-"""How far a clock may be ahead before its events are not believed: ten minutes."""
+"""Events further in the future are rejected: ten minutes of clock skew are tolerated."""
 
 SILENT_AFTER: Final = DAY
-"""A node of which nothing was heard for so long, while others were heard, is taken for dead."""
+"""A node without events for this long, while other nodes had some, is considered dead."""
 
 DUPLICATE: Final = "duplicate_segment"
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the table `segments`: one that was dealt with. Times are microseconds."""
+    """A row of the table `segments`: a processed segment. Times are microseconds."""
 
     segment: str
     seen_at: int
@@ -53,8 +53,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def endings(known: Iterable[Known]) -> dict[str, list[int]]:
-    """By node, the moments in microseconds at which all that the node had open was over: each start
-    of it, and the last that was heard of a node that others outlived by a day."""
+    """By node, the times in microseconds at which all of its open sessions had ended: each start of
+    the node, and the last event of a node that others outlived by a day."""
     starts: dict[str, list[int]] = defaultdict(list)
     heard: dict[str, int] = {}
     for one in known:
@@ -70,20 +70,20 @@ def endings(known: Iterable[Known]) -> dict[str, list[int]]:
 
 
 @dataclass
-class Plan:
+class RoundPlan:
     full: bool
     known: dict[str, Known]
-    """Segments that were dealt with before, of a rebuild none."""
+    """Segments processed by earlier rounds; empty for a rebuild."""
     live: dict[str, Segment]
     seen_at: dict[str, int]
     fresh: set[str]
-    """To be taken in."""
+    """Segments to ingest."""
     retracted: set[str]
-    """Taken in before, and now replaced by others, changed, or to be taken in again."""
+    """Ingested segments that were replaced, changed, or must be ingested again."""
     again: set[str] = field(default_factory=set)
-    """Of the fresh ones those that were taken in before and did not change: what counts of them
-    may be something else now."""
-    refused: dict[str, Refusal] = field(default_factory=dict)
+    """Fresh segments that were ingested before and did not change, but whose rows may count
+    differently now."""
+    refused: dict[str, SegmentRejection] = field(default_factory=dict)
     footers: dict[str, Footer] = field(default_factory=dict)
 
     @property
@@ -92,17 +92,17 @@ class Plan:
 
     @property
     def kept(self) -> dict[str, Known]:
-        """Segments that stay as they were taken in."""
+        """Ingested segments that stay unchanged."""
         return {name: one for name, one in self.known.items() if name not in self.retracted}
 
     @property
     def duplicates(self) -> set[str]:
-        """Segments with exactly the events of another one."""
+        """Segments with exactly the same events as another one."""
         return {name for name, why in self.refused.items() if why.duplicate_of}
 
     @property
     def span(self) -> tuple[int, int] | None:
-        """The earliest and latest time of new segments, if their footers say it."""
+        """The earliest and latest time of new segments, if their footers contain it."""
         found = [self.footers[name] for name in self.fresh]
         said = [time for one in found for time in (one.earliest, one.latest)]
         known = [time for time in said if time is not None]
@@ -110,19 +110,19 @@ class Plan:
 
     @property
     def splits(self) -> list[Split]:
-        """What is to be taken in, segment by segment."""
+        """The parts to ingest, segment by segment."""
         return [
             Split(self.live[name].path, group, rows)
             for name in sorted(self.fresh)
             for group, rows in enumerate(self.footers[name].groups)
         ]
 
-    def refuse(self, name: str, why: Refusal) -> None:
+    def refuse(self, name: str, why: SegmentRejection) -> None:
         self.fresh.discard(name)
         self.refused[name] = why
 
     def take_again(self, names: Collection[str]) -> None:
-        """Takes segments in once more, if they are still in the journal."""
+        """Marks segments for repeated ingestion, if they are still in the journal."""
         for name in names:
             if name in self.live and name not in self.fresh:
                 self.again.add(name)
@@ -131,15 +131,15 @@ class Plan:
                 self.footers[name] = footer(self.live[name])
 
 
-def make_plan(snapshot: Snapshot, journal: Location, now: int, full: bool = False) -> Plan:
-    """`now` in microseconds. Looks at the footers of new segments only."""
+def make_plan(snapshot: Snapshot, journal: Location, now: int, full: bool = False) -> RoundPlan:
+    """`now` is in microseconds. Reads only the footers of new segments."""
     before = {one.segment: one for one in records_of(snapshot.read("segments"), Known)}
     live = sealed_segments(journal)
     known = {} if full else before
     retracted = _retracted(known, live, replaced_segments(journal))
     fresh = {name for name in live if name not in known or name in retracted}
     seen_at = {name: before[name].seen_at if name in before else now for name in live}
-    plan = Plan(full, known, live, seen_at, fresh, retracted)
+    plan = RoundPlan(full, known, live, seen_at, fresh, retracted)
     for name in sorted(fresh):
         why = refusal(live[name])
         if why is not None:
@@ -152,7 +152,7 @@ def make_plan(snapshot: Snapshot, journal: Location, now: int, full: bool = Fals
 def _retracted(
     known: dict[str, Known], live: dict[str, Segment], replaced: Collection[str]
 ) -> set[str]:
-    """Also segments that were set aside as copies of one that goes."""
+    """Includes segments that were skipped as duplicates of a segment that is removed."""
     names = {name for name in known if name in replaced}
     for name, one in known.items():
         now = live.get(name)

@@ -1,4 +1,4 @@
-"""Messages that were journalled twice: found by narrow keys, so that no whole row is shuffled."""
+"""Finds messages that were journalled twice, by narrow keys, so that no whole row is shuffled."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from hubbub.pipeline.columns import HOUR
 from hubbub.pipeline.jobs.work import Work
-from hubbub.pipeline.views.columns import HOUR
 
 _KEY = ("hub", "message_id", "at", "segment", "offset")
 
 
 class Repeat(msgspec.Struct, frozen=True, order=True):
-    """A copy of a message. `at` is microseconds since 1970."""
+    """A copy of a message. `at` is in microseconds since 1970."""
 
     hub: str
     message_id: str
@@ -29,11 +29,12 @@ class Repeat(msgspec.Struct, frozen=True, order=True):
 def find_repeats(
     work: Work, copied: Collection[str], span: tuple[int, int] | None, fixed: Collection[str] = ()
 ) -> list[Repeat]:
-    """The copies that do not count. A message is the same if hub, message id and hour of its time
-    are; of its copies the first by time, segment and offset counts, whatever order they come in.
+    """The duplicates to ignore. Copies have the same hub, message id and hour; the first by time,
+    segment and offset counts, regardless of the order of arrival.
 
-    `span` is the earliest and latest time of the messages that are added; segments that are
-    `copied` as a whole are left out. Rows of `fixed` segments stay where they are."""
+    `span` is the earliest and latest time of the added messages; segments in `copied` are excluded.
+    Rows of `fixed` segments are kept.
+    """
     if not work.added.get("messages"):
         return []
     staged = work.new("messages", _KEY)
@@ -52,7 +53,7 @@ def find_repeats(
 
 
 def losing(copies: Sequence[Repeat], fixed: Collection[str] = ()) -> list[Repeat]:
-    """The copies that do not count, of messages that may have one copy or several."""
+    """The duplicates to ignore, among messages with one or several copies."""
 
     def message(one: Repeat) -> tuple[Any, ...]:
         return one.hub, one.message_id, one.at // HOUR
@@ -65,7 +66,7 @@ def losing(copies: Sequence[Repeat], fixed: Collection[str] = ()) -> list[Repeat
 
 
 def _committed(work: Work, span: tuple[int, int] | None) -> DataFrame:
-    """Of files with times of the same hours."""
+    """The committed messages of files that overlap the same hours."""
     files = work.base.files("messages")
     if span is not None:
         since, until = span[0] // HOUR * HOUR, (span[1] // HOUR + 1) * HOUR

@@ -1,4 +1,4 @@
-"""A round: brings the tables up to date with the journal, and commits all of them as one.
+"""A round: updates the tables from the journal, and commits all of them together.
 
 plan → ingest → copies of segments and messages → intervals → threads → months → commit
 """
@@ -19,15 +19,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
+from hubbub.pipeline.columns import HOUR, hours, times
 from hubbub.pipeline.errors import PipelineBusy
-from hubbub.pipeline.jobs.ingest import Answer, Rules, Summary, ingest
+from hubbub.pipeline.jobs.ingest import IngestRules, PartSummary, TaskResult, ingest
 from hubbub.pipeline.jobs.intervals import intervals
 from hubbub.pipeline.jobs.months import lacking, months
 from hubbub.pipeline.jobs.planning import (
     DUPLICATE,
     FUTURE_TOLERANCE,
     Known,
-    Plan,
+    RoundPlan,
     endings,
     make_plan,
 )
@@ -36,34 +37,33 @@ from hubbub.pipeline.jobs.threads import threads
 from hubbub.pipeline.jobs.upkeep import compact, piled_up
 from hubbub.pipeline.jobs.work import Said, Work
 from hubbub.pipeline.sources.journal import Split
-from hubbub.pipeline.sources.segments import Refusal, unreadable
+from hubbub.pipeline.sources.segments import SegmentRejection, unreadable
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
-from hubbub.pipeline.tables.rounds import Rounds
+from hubbub.pipeline.tables.rounds import RoundLock
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
 from hubbub.pipeline.tables.staging import Stage, drop_scratch
 from hubbub.pipeline.transforms.quarantine import refused_segments
-from hubbub.pipeline.views.columns import HOUR, hours, times
 
 _STEPS: Final = 7
 
 
 @dataclass
-class Report:
-    """What a round did."""
+class RoundReport:
+    """The result of a round."""
 
     round: int = 0
     segments: int = 0
     events: int = 0
-    """Fit ones, of all segments that were taken in."""
+    """Valid events of all ingested segments."""
     late: int = 0
-    """Those for an hour before the one that earlier rounds had reached."""
+    """Events of an hour before the one that earlier rounds had reached."""
     kinds: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     retracted: int = 0
     tables: int = 0
-    """That changed."""
+    """The number of changed tables."""
     seconds: float = 0
 
 
@@ -75,15 +75,15 @@ def run_round(
     full: bool = False,
     now: Callable[[], int] = lambda: time.time_ns() // 1000,
     said: Said = lambda _: None,
-) -> Report:
-    """Takes in what is new. Calls `spark` only if there is work. Raises `PipelineBusy`, and what
-    Spark raises; then nothing of the round counts."""
-    report = Report()
+) -> RoundReport:
+    """Ingests new segments. Calls `spark` only if there is work. Raises `PipelineBusy`, and errors
+    of Spark; the round has no effect then."""
+    report = RoundReport()
     started = time.monotonic()
     before = open_snapshot(warehouse)
     if make_plan(before, journal, now(), full).idle and not (before.round and lacking(before)):
         return report
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(now) as mine:
         snapshot = Snapshot(warehouse, rounds.done)
 
@@ -92,15 +92,15 @@ def run_round(
             said(step)
 
         plan = make_plan(snapshot, journal, now(), full)
-        plans = _Plans(spark(), snapshot, plan, mine.round, at_step)
-        work = plans.run(report)
+        jobs = _RoundJobs(spark(), snapshot, plan, mine.round, at_step)
+        work = jobs.run(report)
         at_step(f"[{_STEPS}/{_STEPS}] committing {report.tables} tables")
         versions = dict(snapshot.round.versions) if snapshot.round else {}
         for table in work.changed:
             added, removed = work.added[table], work.removed[table]
             base = versions.get(table)
             versions[table] = commit(warehouse, table, mine.round, added, removed, base)
-        taken = {"segments": report.segments, "events": report.events, "latest": plans.latest}
+        taken = {"segments": report.segments, "events": report.events, "latest": jobs.latest}
         rounds.finish(finished=now(), versions=versions, **taken)
         drop_scratch(warehouse)
         report.round = mine.round
@@ -112,11 +112,11 @@ def run_round(
     return report
 
 
-class _Plans:
-    """Of one round. They stage files; the caller commits them."""
+class _RoundJobs:
+    """The Spark jobs of one round. They stage files; the caller commits them."""
 
     def __init__(
-        self, spark: SparkSession, snapshot: Snapshot, plan: Plan, number: int, said: Said
+        self, spark: SparkSession, snapshot: Snapshot, plan: RoundPlan, number: int, said: Said
     ) -> None:
         self.plan = plan
         self.latest: int | None = None
@@ -129,7 +129,7 @@ class _Plans:
         self._endings = endings(plan.known.values())
         self._repeats: dict[str, list[Repeat]] = defaultdict(list)
 
-    def run(self, report: Report) -> Work:
+    def run(self, report: RoundReport) -> Work:
         try:
             return self._run(report)
         except (PySparkException, Py4JJavaError):
@@ -142,7 +142,7 @@ class _Plans:
                 self.plan.refuse(name, why)
             return self._run(report)
 
-    def _run(self, report: Report) -> Work:
+    def _run(self, report: RoundReport) -> Work:
         plan = self.plan
         answers = self._take_in()
         taken = _combined(answers)
@@ -167,16 +167,16 @@ class _Plans:
         report.tables = len(work.changed)
         return work
 
-    def _work(self, answers: list[Answer], gone: Collection[str]) -> Work:
+    def _work(self, answers: list[TaskResult], gone: Collection[str]) -> Work:
         work = Work(self._spark, self._base, self._name, gone)
         work.add(file for answer in answers for file in answer.files)
         return work
 
     # -- what counts ----------------------------------------------------------------------------
 
-    def _take_in(self) -> list[Answer]:
-        """What counts shows once everything was read. Only what then turns out to count otherwise,
-        which is seldom, is taken in again, by the task."""
+    def _take_in(self) -> list[TaskResult]:
+        """Ingests segments. Duplicates are known only after all were read; the few segments
+        affected by them are ingested again."""
         plan = self.plan
         before = records_of(self._base.read("repeats"), Repeat)
         if plan.retracted:
@@ -194,15 +194,15 @@ class _Plans:
         again += [each for each in plan.splits if each.segment not in taken]
         return [one for one in answers if one not in wrong] + self._ingest(again)
 
-    def _set_duplicates_aside(self, taken: dict[str, Summary]) -> None:
-        """Segments with exactly the events of another one."""
+    def _set_duplicates_aside(self, taken: dict[str, PartSummary]) -> None:
+        """Skips segments with exactly the same events as another one."""
         first = {one.fingerprint: name for name, one in self.plan.kept.items() if one.fingerprint}
         for name, summary in sorted(taken.items()):
             other = first.setdefault(summary.fingerprint, name)
             if other != name and summary.rows:
-                self.plan.refuse(name, Refusal(DUPLICATE, f"the same as {other}", other))
+                self.plan.refuse(name, SegmentRejection(DUPLICATE, f"the same as {other}", other))
 
-    def _find_repeats(self, answers: list[Answer], before: list[Repeat]) -> None:
+    def _find_repeats(self, answers: list[TaskResult], before: list[Repeat]) -> None:
         plan = self.plan
         gone = plan.retracted | plan.fresh
         fixed = set(plan.kept) - gone - set(plan.live)
@@ -215,7 +215,7 @@ class _Plans:
             self._repeats[one.segment].append(one)
 
     def _freed(self, repeats: list[Repeat]) -> set[str]:
-        """Segments with copies that may count now: the ones that counted may be gone."""
+        """Segments whose duplicates may count now, because the counted copies may be gone."""
         gone = [self.plan.known[name] for name in self.plan.retracted]
         spans = [
             range(one.earliest // HOUR, one.latest // HOUR + 1)
@@ -224,14 +224,14 @@ class _Plans:
         ]
         return {one.segment for one in repeats if any(one.at // HOUR in span for span in spans)}
 
-    # -- plans ----------------------------------------------------------------------------------
+    # -- jobs -----------------------------------------------------------------------------------
 
-    def _ingest(self, splits: list[Split]) -> list[Answer]:
+    def _ingest(self, splits: list[Split]) -> list[TaskResult]:
         if not splits:
             return []
         reached = self._base.round.latest if self._base.round else None
         names = {split.segment for split in splits}
-        rules = Rules(
+        rules = IngestRules(
             warehouse=str(self._snapshot.location),
             round_name=self._name,
             limits={name: self.plan.seen_at[name] + FUTURE_TOLERANCE for name in names},
@@ -247,8 +247,8 @@ class _Plans:
 
     # -- books ----------------------------------------------------------------------------------
 
-    def _books(self, taken: dict[str, Summary]) -> dict[str, Known]:
-        """What is known of all segments after this round."""
+    def _books(self, taken: dict[str, PartSummary]) -> dict[str, Known]:
+        """The rows of the table `segments` after this round."""
         plan = self.plan
         known = dict(plan.kept)
         for name in plan.fresh:
@@ -280,7 +280,7 @@ class _Plans:
         place = {"segment": name, "size": segment.size, "modified": segment.modified}
         return msgspec.convert({**found, **place, "seen_at": self.plan.seen_at[name]}, Known)
 
-    def _summarize(self, report: Report, taken: dict[str, Summary]) -> None:
+    def _summarize(self, report: RoundReport, taken: dict[str, PartSummary]) -> None:
         plan = self.plan
         report.segments = len(plan.fresh - plan.again)
         report.retracted = len(plan.retracted - plan.again)
@@ -297,15 +297,15 @@ class _Plans:
 
 
 def _retract(work: Work) -> None:
-    """Files with rows of segments that go are written again without them."""
+    """Rewrites files without the rows of removed segments."""
     for table in BY_SEGMENT:
         files = [file for file in work.base.files(table) if file.may_hold(work.gone)]
         work.keep(table, files, work.staying)
 
 
-def _combined(answers: list[Answer]) -> dict[str, Summary]:
-    """By segment, of which several tasks may have read parts."""
-    found: dict[str, Summary] = {}
+def _combined(answers: list[TaskResult]) -> dict[str, PartSummary]:
+    """The summaries by segment; several tasks may have read parts of one."""
+    found: dict[str, PartSummary] = {}
     for one in (each for answer in answers for each in answer.summaries):
         found[one.segment] = found[one.segment] + one if one.segment in found else one
     return found

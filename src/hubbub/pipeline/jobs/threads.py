@@ -1,4 +1,4 @@
-"""Threads that new or retracted messages touch, put together again; the others stay as they are."""
+"""Recomputes threads affected by new or retracted messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH, taken_from
+from hubbub.pipeline.columns import PEER
 from hubbub.pipeline.jobs.labels import labels
 from hubbub.pipeline.jobs.work import Work, small
 from hubbub.pipeline.sources.table import FILE
 from hubbub.pipeline.tables.snapshot import DataFile
 from hubbub.pipeline.tables.staging import StagedFile
 from hubbub.pipeline.transforms.threads import threaded
-from hubbub.pipeline.views.columns import PEER
 
 LINKS_OF_A_TASK: Final = 4_000_000
-"""Of so many links one task finds the components, from numbers alone; of more, several tasks do."""
+"""Up to this number of links, one task computes the components; above it, several tasks."""
 _TABLE: Final = "linked_messages"
 _LINKS: Final = SCRATCH["_links"].schema
 _LINK: Final = tuple(_LINKS.names)
@@ -29,7 +29,7 @@ _NODE: Final = "node"
 
 
 def threads(work: Work) -> None:
-    """Of the links and messages that the round adds, and of those that go."""
+    """Processes the links and messages that the round adds or removes."""
     rows = _taken_out(work)
     count = work.rows_of("_links") + work.rows_of(taken_from(_TABLE))
     if count:
@@ -38,8 +38,8 @@ def threads(work: Work) -> None:
 
 
 def _labelled(work: Work, links: DataFrame, count: int) -> DataFrame:
-    """These links, of which there are about `count`, and the messages that they refer to without
-    being links themselves: those of a thread have one label."""
+    """About `count` links, and the unlinked messages that they refer to, each with its thread's
+    label."""
 
     def kept(pairs: DataFrame) -> tuple[DataFrame, int]:
         staged = work.write(pairs, "_pairs")
@@ -62,7 +62,7 @@ def _made(rows: pa.Table) -> Iterator[tuple[str, pa.Table]]:
 
 
 def _taken_out(work: Work) -> DataFrame:
-    """The rows of threads that changed."""
+    """The rows of changed threads, which are removed from the table."""
     files = work.base.files(_TABLE)
     if not files:
         return work.new(taken_from(_TABLE))
@@ -84,7 +84,7 @@ def _taken_out(work: Work) -> DataFrame:
 
 
 def _messages(work: Work, files: Iterable[StagedFile | DataFile]) -> DataFrame:
-    """Messages that are no links themselves."""
+    """Messages that are not links."""
     columns = [name for name in _LINK if name != "peer"]
     rows = work.frame("messages", files, [*columns, *PEER])
     alone = F.col("conversation_id").isNull() & F.col("refers_to").isNull()
@@ -96,12 +96,12 @@ def _message() -> Column:
 
 
 def _nodes(*names: str) -> Column:
-    """The nodes of the graph that a link names."""
+    """The graph nodes that a link names."""
     return F.array_compact(F.array(*map(_node, names)))
 
 
 def _node(name: str) -> Column:
-    """A number for a message or a conversation. Two may have the same one: what is brought together
-    for that is told apart by name."""
+    """A hash of a message or conversation. On a collision, the merged threads are separated again
+    by name."""
     kind = "c" if name == "conversation_id" else "m"
     return F.when(F.col(name).isNotNull(), F.xxhash64(F.lit(kind), "hub", name))

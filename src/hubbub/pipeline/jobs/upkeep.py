@@ -1,6 +1,6 @@
-"""Upkeep of the tables: joining small files, removing old versions and old rows. Without Spark.
+"""Maintenance of the tables without Spark: compaction, vacuuming, and deletion of old rows.
 
-Each is a round of its own, so that it excludes others, and readers see it as a whole.
+Each is a round of its own, so that it excludes other rounds and is atomic for readers.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from hubbub.domain.names import user_channel, user_notifications
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import PipelineError
 from hubbub.pipeline.tables.location import Location
-from hubbub.pipeline.tables.rounds import TABLE, Rounds, last_done, versions
+from hubbub.pipeline.tables.rounds import TABLE, RoundLock, last_done, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
 from hubbub.pipeline.tables.staging import TARGET_BYTES, drop_scratch
 
 _TYPE: Final = 'Timestamp(Microsecond, Some("UTC"))'
 _CHECKED_ROWS: Final = 65_536
 Progress = Callable[[float], None]
-"""Told the share of the tables that are done."""
+"""Receives the share of completed tables."""
 PILE: Final = 64
-"""Small files of a table, after which a round joins them: some rounds' worth of each task's."""
+"""A round compacts a table with more small files than this, the output of several rounds."""
 
 
 class Upkeep(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done."""
+    """The result of a maintenance run."""
 
     tables: int = 0
     files: int = 0
-    """That were removed, of versions that are read no longer."""
+    """Deleted files of versions that can no longer be read."""
     rows: int = 0
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """Rows of a file in which a user's id occurs."""
+class RowsOfUser(msgspec.Struct, frozen=True):
+    """Rows of a file that contain a user's id."""
 
     file: str
     column: str
@@ -53,7 +53,7 @@ class Trace(msgspec.Struct, frozen=True):
 
 
 def piled_up(snapshot: Snapshot) -> list[str]:
-    """The tables with many files that are far smaller than they should be."""
+    """The tables with many files far below the target size."""
     return [
         table
         for table in TABLES
@@ -62,7 +62,7 @@ def piled_up(snapshot: Snapshot) -> list[str]:
 
 
 def _silent(share: float) -> None:
-    """Where nobody looks."""
+    """Default progress callback: does nothing."""
 
 
 def compact(
@@ -71,7 +71,7 @@ def compact(
     tables: Collection[str] = tuple(TABLES),
     progress: Progress = _silent,
 ) -> Upkeep:
-    """Joins files that are smaller than 64 MB. Rows stay as they are."""
+    """Merges files smaller than 64 MB. Rows stay unchanged."""
 
     def work(delta: DeltaTable) -> int:
         if delta.metadata().name not in tables:
@@ -85,8 +85,8 @@ def compact(
 def prune(
     warehouse: Location, before: int, now: Callable[[], int], progress: Progress = _silent
 ) -> Upkeep:
-    """Removes rows of events before a time, in microseconds since 1970, from all tables but those
-    about segments and rounds, and totals of whole months. Old versions hold them until they are
+    """Deletes rows of events before a time, in microseconds since 1970, from all tables except
+    segments and rounds, and totals of whole months. Old versions contain them until they are
     vacuumed."""
     moment = datetime.fromtimestamp(max(before, 0) / 1e6, UTC)
     month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -106,8 +106,8 @@ def prune(
 def vacuum(
     warehouse: Location, retention_hours: int, now: Callable[[], int], progress: Progress = _silent
 ) -> Upkeep:
-    """Removes files that the versions of the last hours do not name, and what killed rounds left.
-    With 0 hours only the last version can be read afterwards."""
+    """Deletes files that no version of the last hours uses, and files of killed rounds. With 0
+    hours, only the current version can be read afterwards."""
 
     def work(delta: DeltaTable) -> int:
         drop_scratch(warehouse)
@@ -125,13 +125,13 @@ def _each(
     work: Callable[[DeltaTable], int],
     progress: Progress,
 ) -> list[int]:
-    """What the work says of the tables that it changed, of which it says more than 0. Raises
-    `PipelineError` where there are no tables."""
+    """Returns the positive results of `work` per table. Raises `PipelineError` if there are no
+    tables."""
     if last_done(warehouse) is None:
         raise PipelineError(
             f"there are no tables in {warehouse} yet; make them with `hubbub pipeline run`"
         )
-    rounds = Rounds(warehouse)
+    rounds = RoundLock(warehouse)
     with rounds.running(now):
         tables, found = list(versions(warehouse)), []
         for number, table in enumerate(tables):
@@ -146,13 +146,13 @@ def _each(
 # -- is anything left of a user? ------------------------------------------------------------------
 
 
-def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[Trace]]:
-    """Reads every data file there is, of old versions too: how many, and where a field of a row
-    of the hub is the user's id, address or own channel. Words that others wrote do not count."""
+def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[RowsOfUser]]:
+    """Reads all data files, including those of old versions; returns their number, and the rows of
+    the hub in which a field is the user's id, address or own channel. Free text is not searched."""
     address = str(Jid(user, hub))
     names = [user, address, user_channel(user), user_notifications(user)]
     count = 0
-    found: list[Trace] = []
+    found: list[RowsOfUser] = []
     for table in TABLES:
         files, folder = (warehouse / table).open()
         infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
@@ -166,8 +166,8 @@ def traces(warehouse: Location, hub: str, user: str) -> tuple[int, list[Trace]]:
 
 def _found(
     file: pq.ParquetFile, name: str, hub: str, names: list[str], session: str
-) -> Iterator[Trace]:
-    """Where a text is one of the names, or begins with `session`."""
+) -> Iterator[RowsOfUser]:
+    """Finds texts that equal one of the names, or begin with `session`."""
     quoted = [json.dumps(each, ensure_ascii=False) for each in names]
     quoted.append(json.dumps(session, ensure_ascii=False)[:-1])
     totals: dict[str, int] = {}
@@ -183,7 +183,7 @@ def _found(
             if column == "record":
                 hits += sum(_count(pc.match_substring(rows[column], each)) for each in quoted)
             totals[column] = totals.get(column, 0) + hits
-    return (Trace(name, column, hits) for column, hits in totals.items() if hits)
+    return (RowsOfUser(name, column, hits) for column, hits in totals.items() if hits)
 
 
 def _count(hits: pa.Array) -> int:
@@ -191,7 +191,7 @@ def _count(hits: pa.Array) -> int:
 
 
 def _texts(values: pa.Array) -> Iterator[pa.Array]:
-    """All texts of a column, also those inside of maps, lists and structs."""
+    """All texts of a column, including those inside maps, lists and structs."""
     kind = values.type
     if pa.types.is_string(kind):
         yield values

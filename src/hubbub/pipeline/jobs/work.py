@@ -1,4 +1,4 @@
-"""What the plans of a round share: where they start from, what they change, and how tasks tell."""
+"""State shared by the jobs of a round: its base, its changes, and the results of its tasks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Batches = Iterator[pa.RecordBatch]
 Said = Callable[[str], None]
 Told = TypeVar("Told", bound=msgspec.Struct)
 Made = Callable[[pa.Table], Iterable[tuple[str, pa.Table]]]
-"""From rows of whole keys to rows of tables, by name."""
+"""Converts the rows of whole keys to rows of tables, by table name."""
 _LEAST_ROWS: Final = 10_000
 _TASK_ROWS: Final = 250_000
 _BROADCAST_ROWS: Final = 2_000_000
 
 
 class Divided(msgspec.Struct, frozen=True):
-    """What a task made of files: those with the rows that stay, and those with the others."""
+    """A task's rewritten files: those with the remaining rows, and those with the removed rows."""
 
     replaced: list[str]
     staged: list[StagedFile]
@@ -41,19 +41,19 @@ class Divided(msgspec.Struct, frozen=True):
 
 @dataclass
 class Work:
-    """A round's changes of tables: files that are added, and files that are removed."""
+    """A round's changes of tables: added and removed files."""
 
     spark: SparkSession
     base: Snapshot
-    """What the round goes on from."""
+    """The snapshot on which the round is based."""
     name: str
-    """Of the round, in the names of the files that its tasks stage."""
+    """The round's name, part of the names of its staged files."""
     gone: Collection[str]
-    """Segments whose rows go."""
+    """Segments whose rows are removed."""
     added: dict[str, list[StagedFile]] = field(default_factory=lambda: defaultdict(list))
     removed: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     _divided: set[str] = field(default_factory=set)
-    """Files whose rows went on into others, and these."""
+    """Files whose rows moved to other files, and those files."""
 
     @property
     def place(self) -> str:
@@ -61,7 +61,7 @@ class Work:
 
     @property
     def changed(self) -> list[str]:
-        """Tables, in an order that is always the same."""
+        """Changed tables in a deterministic order."""
         touched = set(self.added) | {name for name, some in self.removed.items() if some}
         return sorted(touched - set(SCRATCH))
 
@@ -70,16 +70,16 @@ class Work:
             self.added[file.table].append(file)
 
     def rows_of(self, table: str) -> int:
-        """How many rows are added to a table."""
+        """How many rows the round adds to a table."""
         return sum(file.rows for file in self.added.get(table, ()))
 
     def files(self, table: str) -> list[DataFile | StagedFile]:
-        """Those of a table after the round."""
+        """The files of a table after the round."""
         kept = [file for file in self.base.files(table) if file.path not in self.removed[table]]
         return [*kept, *self.added.get(table, ())]
 
     def new(self, table: str, columns: Sequence[str] | None = None) -> DataFrame:
-        """What is added to a table."""
+        """The rows added to a table."""
         return self.frame(table, self.added.get(table, ()), columns)
 
     def frame(
@@ -93,11 +93,11 @@ class Work:
         return files_frame(self.spark, self.base.location, table, paths, columns, with_file)
 
     def staying(self, rows: DataFrame) -> DataFrame:
-        """Those that are not of segments that go."""
+        """The rows except those of removed segments."""
         return rows.where(~F.col("segment").isin(*self.gone)) if self.gone else rows
 
     def write(self, rows: DataFrame, table: str) -> list[StagedFile]:
-        """Stages rows as they lie in the partitions of the frame: map-only."""
+        """Stages rows in the frame's partitioning, without a shuffle."""
         place, name = self.place, self.name
 
         def staged(batches: Batches) -> Batches:
@@ -111,14 +111,14 @@ class Work:
     def keep(
         self, table: str, files: Sequence[DataFile], kept: Callable[[DataFrame], DataFrame]
     ) -> None:
-        """Files are written again with the rows of them that are kept."""
+        """Rewrites files with only the rows that `kept` selects."""
         if files:
             self.removed[table].update(file.path for file in files)
             self.add(self.write(kept(self.frame(table, files)), table))
 
     def take_out(self, table: str, hits: DataFrame) -> DataFrame:
-        """The rows of some keys; files that hold any are written again without. `hits` has the keys
-        and, as `file`, the names of those files."""
+        """Removes and returns the rows of some keys; files that contain any are rewritten. `hits`
+        has the keys and, as `file`, the names of those files."""
         place, name, names = self.place, self.name, [each for each in hits.columns if each != FILE]
 
         def divided(batches: Batches) -> Batches:
@@ -144,8 +144,8 @@ class Work:
         return self.new(taken_from(table))
 
     def signed(self, table: str) -> DataFrame:
-        """The rows that the round adds to a table, and with the `sign` -1 those that it takes away.
-        A row of a file that is written again may be both."""
+        """The rows that the round adds to a table, and with `sign` -1 the rows that it removes. A
+        row of a rewritten file may be both."""
         gone = self.removed[table] - self._divided
         lost = [file for file in self.base.files(table) if file.path in gone]
         came = [file for file in self.added.get(table, ()) if file.path not in self._divided]
@@ -156,8 +156,8 @@ class Work:
         return new.unionByName(went.withColumn("sign", F.lit(-1)))
 
     def make(self, rows: DataFrame, count: int, keys: Sequence[str], made: Made) -> None:
-        """Stages what `made` gives for the rows of whole keys: each task has all rows of its own.
-        There are about `count` rows."""
+        """Stages the result of `made` for the rows of whole keys: all rows of a key are in the same
+        task. `count` is the approximate number of rows."""
         place, name = self.place, self.name
 
         def staged(batches: Batches) -> Batches:
@@ -172,7 +172,7 @@ class Work:
 
 
 def _among(rows: pa.Table, keys: pa.Table) -> pa.Array:
-    """Whether each row has one of the keys."""
+    """Marks the rows that have one of the keys."""
     places = rows.select(keys.column_names).append_column("_", pa.array(np.arange(len(rows))))
     hits = places.join(keys, keys.column_names, join_type="left semi", use_threads=False)
     found = np.zeros(len(rows), bool)
@@ -181,30 +181,30 @@ def _among(rows: pa.Table, keys: pa.Table) -> pa.Array:
 
 
 def small(rows: DataFrame, count: int) -> DataFrame:
-    """For the smaller side of a join, so that the larger one is not shuffled."""
+    """Marks the smaller side of a join for broadcasting, so that the larger one is not shuffled."""
     return F.broadcast(rows) if count <= _BROADCAST_ROWS else rows
 
 
 def task_count(spark: SparkSession, rows: int, least: int, most: int) -> int:
-    """Two tasks for each core, so that one that takes longer is made up for; fewer where that would
-    be fewer than `least` rows a task, more where it would be more than `most`."""
+    """Two tasks per core, to balance uneven tasks; fewer if tasks would have less than `least`
+    rows, more if they would have more than `most`."""
     cores = spark.sparkContext.defaultParallelism
     return max(-(-rows // most), min(2 * cores, -(-rows // least)), 1)
 
 
 def stage_of(warehouse: str, round_name: str) -> Stage:
-    """The stage of the task that calls this; its files are named by task and attempt."""
+    """The stage of the calling task; its files are named after task and attempt."""
     context = TaskContext.get()
     assert context is not None
     return Stage(warehouse, f"{round_name}-{context.stageId()}-{context.taskAttemptId()}")
 
 
 def answered(values: Iterable[msgspec.Struct]) -> Iterator[pa.RecordBatch]:
-    """What a task tells the driver, as JSON."""
+    """Encodes a task's results for the driver as JSON."""
     lines = [msgspec.json.encode(value).decode() for value in values]
     yield pa.RecordBatch.from_pydict({"answer": lines}, ANSWER)
 
 
 def answers(frame: DataFrame, kind: type[Told]) -> list[Told]:
-    """Runs the plan: what its tasks told."""
+    """Runs the Spark job and returns the results of its tasks."""
     return [msgspec.json.decode(row["answer"], type=kind) for row in frame.collect()]

@@ -1,4 +1,4 @@
-"""Hubbub as data sources of Spark: the journal's segments, and the tables of a warehouse."""
+"""Spark data sources for Hubbub: the journal's segments, and the tables of a warehouse."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """After this, `spark.read.format("hubbub_journal")` and `format("hubbub_table")` work.
+    """Registers the formats `hubbub_journal` and `hubbub_table` for `spark.read`.
 
-    Where nothing names the Python of Spark's workers, Spark takes any `python3` of the path, which
-    may lack this package: on this machine the workers are this interpreter's then."""
+    If the workers' Python is not configured, Spark takes any `python3` of the path, which may lack
+    this package; local workers then use this interpreter.
+    """
     from pyspark.sql.utils import is_remote
 
     from hubbub.pipeline.sources.journal import JournalSource

@@ -1,4 +1,4 @@
-"""The journal as frames: segments read by Spark's own Parquet reader, or by Arrow in its tasks."""
+"""The journal as frames, read by Spark's own Parquet reader, or by Arrow in its tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from hubbub.pipeline.transforms.events import EVENTS
 
 SEGMENT: Final = "segment"
 COLUMNS: Final = pa.schema([*EVENTS, pa.field(SEGMENT, pa.string())])
-"""Of the frame: an event, and the segment that holds it."""
+"""The columns of the frame: an event, and the segment that contains it."""
 _NATIVE: Final = {
     "hdfs": "org.apache.hadoop.hdfs.DistributedFileSystem",
     "s3a": "org.apache.hadoop.fs.s3a.S3AFileSystem",
@@ -46,7 +46,7 @@ _FORMAT: Final = ds.ParquetFileFormat(
 
 def events(spark: SparkSession, files: Sequence[str], columns: Sequence[str]) -> DataFrame:
     """The events of these segments, with these columns and `segment`. Spark reads the files itself
-    where it can open them, which costs a tenth; else the source `hubbub_journal` does."""
+    if it can open them, at a tenth of the cost; otherwise the source `hubbub_journal` does."""
     if readable_by_spark(spark, files):
         wanted = from_arrow_schema(pa.schema([EVENTS.field(name) for name in columns]))
         name = F.expr(f"left(_metadata.file_name, length(_metadata.file_name) - {len(SUFFIX)})")
@@ -57,7 +57,7 @@ def events(spark: SparkSession, files: Sequence[str], columns: Sequence[str]) ->
 
 
 def readable_by_spark(spark: SparkSession, files: Iterable[str]) -> bool:
-    """Local paths, and those whose Hadoop connector is on the class path."""
+    """Whether all files are local, or their Hadoop connector is on the class path."""
     schemes = {file.partition("://")[0] if "://" in file else "" for file in files}
     return all(scheme in ("", "file") or _has_connector(spark, scheme) for scheme in schemes)
 
@@ -71,7 +71,7 @@ def _has_connector(spark: SparkSession, scheme: str) -> bool:
 
 
 class Split(msgspec.Struct, frozen=True):
-    """A row group of a segment, the least that a task reads."""
+    """A row group of a segment, the smallest unit that a task reads."""
 
     file: str
     group: int
@@ -89,7 +89,7 @@ def segment_of(file: str) -> str:
 def read_split(
     split: Split, columns: Sequence[str] = COLUMNS.names, where: pc.Expression | None = None
 ) -> pa.Table:
-    """The events that are wanted; a column that an older segment does not have is null."""
+    """The selected events; a column that an older segment lacks is null."""
     part = _fragment(split.file, [split.group])
     return part.to_table(schema=COLUMNS, columns=list(columns), filter=where, use_threads=False)
 
@@ -102,7 +102,7 @@ def _fragment(file: str, groups: Sequence[int] | None = None) -> ds.ParquetFileF
 
 class JournalSource(DataSource):
     """`load(path)` reads the journal at a folder or URL; the option `files` names segments, and the
-    options of `pruning` what is wanted of them."""
+    options of `pruning` select columns and rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -132,7 +132,8 @@ class _Reader(DataSourceReader):
         return [InputPartition(split) for file in self._files for split in self.splits(file)]
 
     def splits(self, file: str) -> list[Split]:
-        """Row groups that may hold wanted rows, by their statistics. Raises `PipelineError`."""
+        """Row groups that may contain selected rows, by their statistics. Raises
+        `PipelineError`."""
         try:
             parts = _fragment(file).split_by_row_group(self._where, schema=COLUMNS)
             return [Split(file, part.row_groups[0].id) for part in parts]
@@ -143,7 +144,7 @@ class _Reader(DataSourceReader):
             ) from error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Where there are no partitions, Spark asks for one without a value."""
+        """If there are no partitions, Spark requests one with the value None."""
         split = partition.value
         return iter(read_split(split, self._columns, self._where).to_batches() if split else ())
 

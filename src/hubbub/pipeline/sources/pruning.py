@@ -1,8 +1,8 @@
-"""What data sources need not give Spark, as their options say: columns, and rows of other times.
+"""Options of the data sources that select columns and rows.
 
-Spark does not tell a source in Python which columns a query needs. It would hand over filters
-(`pushFilters`), but keeps what a source left out for one query for all queries of the same frame:
-`frame.where("hub = 'a'").count()` and then `frame.count()` gave the same number in Spark 4.3.
+Spark does not tell a Python source which columns a query needs. It can push filters down
+(`pushFilters`), but applies them to all queries of the same frame: `frame.where("hub =
+'a'").count()` and a subsequent `frame.count()` returned the same number in Spark 4.3.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from hubbub.pipeline.tables.snapshot import Window, micros
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is wanted: the columns of `schema`, and rows of a time and of a hub, None for all."""
+    """The selected columns (`schema`), time range and hub; None selects all."""
 
     schema: pa.Schema
     window: Window
     hub: str | None
     most: int
-    """Segments of one micro-batch of a stream."""
+    """The most segments in one micro-batch of a stream."""
     round: int | None = None
-    """As of which a table is read; None: the last one."""
+    """The round at which a table is read; None: the last one."""
 
 
 def pruning(options: Mapping[str, str], schema: pa.Schema) -> Pruning:
-    """Of the options `columns`, separated by commas, `since`, `until`, `hub`, `round`, and of a
-    stream `maxFilesPerTrigger`. Raises `PipelineError`, also where neither `path` nor `files` is
-    given. To be called for the schema: Spark hides what goes wrong when the reader of a stream is
-    made."""
+    """Reads the options `columns` (separated by commas), `since`, `until`, `hub`, `round`, and for
+    streams `maxFilesPerTrigger`. Raises `PipelineError`, also if neither `path` nor `files` is
+    given. Call it when the schema is requested: Spark hides errors raised while the reader of a
+    stream is created."""
     if options.keys().isdisjoint(("path", "files")):
         raise PipelineError("no path is given; load(path) takes the folder or URL to read")
     columns = [name.strip() for name in options.get("columns", "").split(",") if name.strip()]

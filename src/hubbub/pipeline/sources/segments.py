@@ -1,6 +1,6 @@
-"""The sealed segments of a journal, in a folder or an object store, and which cannot be taken.
+"""The sealed segments of a journal in a folder or an object store, and checks of their validity.
 
-Only footers are read here; `unreadable` reads everything, for when Spark stumbled over something.
+Only footers are read here; `unreadable` reads everything, after Spark failed on a segment.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _ALSO_TAKEN: Final = {
     pa.int64(): pa.int32(),
     pa.int32(): pa.int64(),
 }
-"""Types that other writers of segments use."""
+"""Column types used by other writers of segments."""
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """A sealed segment as it lies in the journal. `path` is a path or a URL."""
+    """A sealed segment in the journal. `path` is a path or a URL."""
 
     name: str
     path: str
@@ -45,8 +45,8 @@ class Segment(msgspec.Struct, frozen=True):
     modified: int
 
 
-class Refusal(msgspec.Struct, frozen=True):
-    """Why a segment cannot be taken as a whole."""
+class SegmentRejection(msgspec.Struct, frozen=True):
+    """Why a whole segment is rejected."""
 
     word: str
     sentence: str
@@ -54,13 +54,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 def sealed_segments(journal: Location) -> dict[str, Segment]:
-    """All that count, by name, as of one moment: not those that a manifest says were replaced, and
-    not yet those that wait for their entry in it."""
+    """The current segments by name, as of one moment: without those that a manifest replaced, and
+    without those that wait for their entry in it."""
     return with_manifest(journal)[0]
 
 
 def with_manifest(journal: Location) -> tuple[dict[str, Segment], list[Replacement]]:
-    """As of one moment."""
+    """The current segments and the manifest, as of one moment."""
     manifest, found = None, {}
     while manifest != (now := _manifest(journal)):
         manifest, found = now, _sealed(journal)
@@ -70,7 +70,7 @@ def with_manifest(journal: Location) -> tuple[dict[str, Segment], list[Replaceme
 
 
 def replaced_segments(journal: Location) -> set[str]:
-    """Names of segments whose place others have taken, whether or not their files are there."""
+    """Names of replaced segments, whether or not their files still exist."""
     return {name.removesuffix(SUFFIX) for one in _manifest(journal) for name in one.replaced}
 
 
@@ -105,31 +105,31 @@ def _listed(folder: Location, suffix: str) -> Iterable[fs.FileInfo]:
     ]
 
 
-def refusal(segment: Segment) -> Refusal | None:
-    """None if the segment can be taken."""
+def refusal(segment: Segment) -> SegmentRejection | None:
+    """None if the segment is valid."""
     files, path = Location(segment.path).open()
     try:
         with files.open_input_file(path) as file:
             if file.read(4) != _MAGIC:
-                return Refusal(CORRUPT, "the file is not Parquet")
+                return SegmentRejection(CORRUPT, "the file is not Parquet")
             file.seek(max(segment.size - 4, 0))
             if file.read(4) != _MAGIC:
-                return Refusal(TRUNCATED, "the end of the file is missing")
+                return SegmentRejection(TRUNCATED, "the end of the file is missing")
             file.seek(0)
             schema = pq.read_schema(file)
     except (OSError, pa.ArrowException) as error:
-        return Refusal(CORRUPT, _line(error))
+        return SegmentRejection(CORRUPT, _line(error))
     return _misfit(schema)
 
 
 class Footer(msgspec.Struct, frozen=True):
-    """What is known of a segment without reading its rows. Times are microseconds since 1970, None
-    where the writer kept no statistics."""
+    """A segment's metadata, known without reading rows. Times are microseconds since 1970, None if
+    the writer kept no statistics."""
 
     earliest: int | None
     latest: int | None
     groups: tuple[int, ...]
-    """The rows of each row group."""
+    """The number of rows in each row group."""
 
 
 def footer(segment: Segment) -> Footer:
@@ -142,20 +142,22 @@ def footer(segment: Segment) -> Footer:
     return Footer(least, greatest, rows)
 
 
-def _misfit(schema: pa.Schema) -> Refusal | None:
+def _misfit(schema: pa.Schema) -> SegmentRejection | None:
     missing = [name for name in _NEEDED if schema.get_field_index(name) < 0]
     if missing:
-        return Refusal(WRONG_TYPES, f"columns are missing: {', '.join(missing)}")
+        return SegmentRejection(WRONG_TYPES, f"columns are missing: {', '.join(missing)}")
     for wanted in EVENTS:
         index = schema.get_field_index(wanted.name)
         actual = wanted.type if index < 0 else schema.field(index).type
         if actual not in (wanted.type, _ALSO_TAKEN.get(wanted.type)):
-            return Refusal(WRONG_TYPES, f"{wanted.name} is {actual}, it should be {wanted.type}")
+            return SegmentRejection(
+                WRONG_TYPES, f"{wanted.name} is {actual}, it should be {wanted.type}"
+            )
     return None
 
 
-def unreadable(segments: Iterable[Segment]) -> dict[str, Refusal]:
-    """Reads everything, one batch at a time, checksums too: which segments are damaged inside?"""
+def unreadable(segments: Iterable[Segment]) -> dict[str, SegmentRejection]:
+    """Reads everything, one batch at a time, including checksums; returns the damaged segments."""
     bad = {}
     for segment in segments:
         files, path = Location(segment.path).open()
@@ -167,7 +169,7 @@ def unreadable(segments: Iterable[Segment]) -> dict[str, Refusal]:
                 for _ in file.iter_batches(batch_size=4096):
                     pass
         except (OSError, pa.ArrowException) as error:
-            bad[segment.name] = Refusal(CORRUPT, _line(error))
+            bad[segment.name] = SegmentRejection(CORRUPT, _line(error))
     return bad
 
 

@@ -1,4 +1,4 @@
-"""Segments as a stream of Spark: each once, by the names that the checkpoint of a query keeps."""
+"""Segments as a Spark stream: each once, by the names in the checkpoint of a query."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ Found = TypeVar("Found")
 
 
 class SegmentStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic[Found]):
-    """New segments in the order of their names. The offset names those that were read and are still
-    there; names are never used again. Segments that took the place of others count as read where
-    the others were. Of one that took the place of segments of which only some were read, all rows
-    are given, some of them again."""
+    """New segments in the order of their names. The offset holds the names of read segments that
+    still exist; names are never reused. A replacement counts as read if all its predecessors were
+    read. If only some were, all its rows are returned, some of them again."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -26,7 +25,7 @@ class SegmentStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
 
     @abstractmethod
     def state(self) -> tuple[Mapping[str, Found], Lineage]:
-        """The segments that are there, by their names, and which took the place of which."""
+        """The current segments by name, and their replacement history."""
 
     @abstractmethod
     def splits(self, segments: Sequence[Found]) -> Sequence[InputPartition]: ...
@@ -52,7 +51,7 @@ class SegmentStream(DataSourceStreamReader, SupportsTriggerAvailableNow, Generic
         return {"read": sorted([*known, *new])} if new else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Of a batch that is read once more after a crash, a segment may have been replaced."""
+        """If a batch is read again after a crash, one of its segments may have been replaced."""
         there, lineage = self.state()
         before = set(start["read"])
         names = [name for name in end["read"] if not lineage.covers(before, name)]

@@ -33,7 +33,7 @@ from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot, row_filter
 from hubbub.pipeline.views import VIEWS
 
 FILE = "file"
-"""The column with the name of the file that holds a row."""
+"""The column with the name of the file that contains a row."""
 _AT_ONCE_ROWS = 65_536
 
 
@@ -50,7 +50,7 @@ def files_frame(
     columns: Sequence[str] | None = None,
     with_file: bool = False,
 ) -> DataFrame:
-    """These files of a table, by their names; with the column `file` if that is wanted."""
+    """The given files of a table, by name; optionally with the column `file`."""
     schema = {**TABLES, **SCRATCH}[name].schema
     wanted = schema if columns is None else pa.schema([schema.field(each) for each in columns])
     shape = from_arrow_schema(wanted)
@@ -70,7 +70,7 @@ def files_frame(
 
 class TableSource(DataSource):
     """`option("table", name).load(warehouse)` reads a table or a view as of the last round; the
-    options of `pruning` say what is wanted of it."""
+    options of `pruning` select columns and rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -80,10 +80,10 @@ class TableSource(DataSource):
         return from_arrow_schema(pruning(self.options, _shape(self.options)).schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return _Reader(self.options)
+        return _TableReader(self.options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return _StreamReader(self.options)
+        return _TableStreamReader(self.options)
 
 
 def _shape(options: Mapping[str, str]) -> pa.Schema:
@@ -98,9 +98,9 @@ def _shape(options: Mapping[str, str]) -> pa.Schema:
     return schema.append(pa.field(FILE, pa.string())) if "files" in options else schema
 
 
-class _Reader(DataSourceReader):
-    """A file is a split; a view is made in one task. Files whose statistics in the Delta log say
-    that they hold nothing of what is wanted are not opened, nor are such row groups read."""
+class _TableReader(DataSourceReader):
+    """Each file is a split; a view is computed in one task. Files and row groups whose statistics
+    exclude selected rows are not read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._shape = _shape(options)
@@ -132,16 +132,16 @@ class _Reader(DataSourceReader):
         return self.rows(partition.value)
 
     def rows(self, file: str, *more: pc.Expression) -> Iterator[pa.RecordBatch]:
-        """The wanted rows of a file that meet the conditions."""
+        """The selected rows of a file that meet the conditions."""
         wanted = [each for each in (self._where, *more) if each is not None]
         where = reduce(operator.and_, wanted) if wanted else None
         place, names = f"{self._warehouse}/{self._table}", self._wanted.schema.names
         return file_batches(place, file, self._shape, columns=names, filter=where)
 
 
-class _StreamReader(SegmentStream[str]):
-    """The rows of segments that rounds took in. The option `journal` names the journal whose
-    manifest tells which segments took the place of others; without it, all of them are new."""
+class _TableStreamReader(SegmentStream[str]):
+    """The rows of segments ingested by rounds. The option `journal` names the journal whose
+    manifest lists replacements; without it, all segments count as new."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         wanted = pruning(options, _shape(options))
@@ -156,7 +156,7 @@ class _StreamReader(SegmentStream[str]):
             )
         self._warehouse = options["path"]
         self._journal = options.get("journal")
-        self._reader = _Reader(options)
+        self._reader = _TableReader(options)
 
     def state(self) -> tuple[Mapping[str, str], Lineage]:
         manifest = with_manifest(Location(self._journal))[1] if self._journal else []
@@ -174,7 +174,7 @@ class _StreamReader(SegmentStream[str]):
 
 
 def file_batches(table: str, file: str, schema: pa.Schema, **more: Any) -> Iterator[pa.RecordBatch]:
-    """The rows of a file of the table at a place; columns that it does not have are null."""
+    """The rows of a file of the table; columns that it lacks are null."""
     files, path = Location(f"{table}/{file}").open()
     named = pc.field(FILE) == file if FILE in schema.names else None
     part = ds.ParquetFileFormat().make_fragment(path, files, partition_expression=named)

@@ -1,4 +1,5 @@
-"""What a node can take, as a setting of a warehouse: the forecast counts nodes by it."""
+"""The capacity of a node, a setting of a warehouse from which the forecast computes the number of
+nodes."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ _FILE: Final = "_capacity.json"
 
 
 def read_capacity(warehouse: Location) -> Capacity:
-    """As it was set, else as it was measured. Raises `WarehouseUnreadable`."""
+    """The configured capacity, or else the measured default. Raises `WarehouseUnreadable`."""
     files, folder = warehouse.open()
     try:
         with files.open_input_stream(f"{folder}/{_FILE}") as stream:

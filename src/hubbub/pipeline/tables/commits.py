@@ -1,6 +1,6 @@
-"""Commits of a Delta table: files that tasks staged are added, others removed, in one step.
+"""Commits of a Delta table: adds staged files and removes others atomically.
 
-Runs on the driver. Raises `CommitRefused` where another writer was faster.
+Runs on the driver. Raises `CommitRefused` if another writer was faster.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.staging import StagedFile
 
 APPLICATION: Final = "hubbub"
-"""The name under which rounds are application transactions of the tables."""
+"""The application name under which rounds are recorded as transactions of the tables."""
 
 
 def version_of(warehouse: Location, table: str) -> int | None:
-    """None where the table does not exist."""
+    """None if the table does not exist."""
     try:
         return DeltaTable(str(warehouse / table)).version()
     except TableNotFoundError:
@@ -38,10 +38,11 @@ def commit(
     removed: Iterable[str] = (),
     base: int | None = None,
 ) -> int:
-    """The version that holds round `number`: it is committed once, however often this is called.
+    """Returns the version with round `number`; idempotent.
 
-    `base` is the version on which the round was computed; None: any. Raises `CommitRefused` where
-    the table has another one by now."""
+    `base` is the version on which the round was computed; None: any. Raises `CommitRefused` if the
+    table has another version by now.
+    """
     delta = _opened(warehouse, table, number, base)
     if _committed(delta, number):
         return delta.version()
@@ -82,7 +83,7 @@ def _refused(table: str) -> CommitRefused:
 
 
 def restore(warehouse: Location, table: str, version: int | None) -> int | None:
-    """Takes back what an unfinished round committed. `None`: the table did not exist then."""
+    """Reverts the commits of an unfinished round. `None`: the table did not exist before."""
     now = version_of(warehouse, table)
     if now is None or now == version:
         return now
@@ -93,7 +94,7 @@ def restore(warehouse: Location, table: str, version: int | None) -> int | None:
 
 
 def _opened(warehouse: Location, table: str, number: int, base: int | None) -> DeltaTable:
-    """The table, with all columns that the catalogue has; made where it does not exist."""
+    """Opens the table with all columns of the catalogue; creates it if necessary."""
     place, wanted = warehouse / table, TABLES[table].schema
     try:
         delta = DeltaTable(str(place))

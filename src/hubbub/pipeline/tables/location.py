@@ -1,4 +1,4 @@
-"""Where a warehouse or a journal is: a folder, or a URL of an object store.
+"""The location of a warehouse or a journal: a folder, or a URL of an object store.
 
 Delta logs are written through `deltalake`, data files through Arrow. Both take credentials and
 endpoints from the environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, …).
@@ -21,7 +21,7 @@ _AZURE: Final = ("az", "abfs", "abfss")
 
 
 class Location:
-    """A place for files. `uri` is an absolute path or a URL without a slash at its end."""
+    """A folder or URL. `uri` is an absolute path, or a URL without a trailing slash."""
 
     def __init__(self, place: str | Path) -> None:
         text = str(place)
@@ -38,13 +38,13 @@ class Location:
 
     @property
     def path(self) -> Path:
-        """Of a local one. Raises `PipelineError` for a URL."""
+        """The path of a local location. Raises `PipelineError` for a URL."""
         if not self.is_local:
             raise PipelineError(f"{self.uri} is no folder of this machine")
         return Path(self.uri)
 
     def open(self) -> tuple[fs.FileSystem, str]:
-        """The file system, and the path of this place in it. Raises `PipelineError`."""
+        """Returns the file system, and the location's path in it. Raises `PipelineError`."""
         return _opened(self.uri)
 
 

@@ -1,4 +1,5 @@
-"""Warehouses of earlier versions: their tables are made again from the journal, then removed."""
+"""Migrates warehouses of earlier versions: tables are recomputed from the journal, then the old
+ones are deleted."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ _OLD: Final = ("silver", "gold", "quarantine", "state")
 
 
 def replace_old_tables(warehouse: Path, segments: Collection[str]) -> str | None:
-    """Removes the tables of an earlier version, and says so in a sentence; None if there are none.
-    `segments` are those that the new tables hold: where the old ones hold more, they stay."""
+    """Deletes the tables of an earlier version; returns a sentence about that, or None if there are
+    none. `segments` are in the new tables: old tables with further segments are kept."""
     state = warehouse / "state" / "state.json"
     if not state.exists():
         return None

@@ -1,4 +1,5 @@
-"""Rows of small tables as structs: times as microseconds since 1970, maps as dictionaries."""
+"""Converts rows of small tables to structs and back: times as microseconds since 1970, maps as
+dictionaries."""
 
 from __future__ import annotations
 
@@ -8,13 +9,13 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from hubbub.pipeline.views.columns import TIME, WHOLE
+from hubbub.pipeline.columns import TIME, WHOLE
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def table_of(records: Iterable[msgspec.Struct], shape: pa.Schema) -> pa.Table:
-    """The fields that the schema names."""
+    """Only the fields that the schema names."""
     rows = [
         {
             name: list(value.items()) if isinstance(value, dict) else value
@@ -26,7 +27,7 @@ def table_of(records: Iterable[msgspec.Struct], shape: pa.Schema) -> pa.Table:
 
 
 def records_of(rows: pa.Table, kind: type[Record]) -> list[Record]:
-    """A field that is null, as those of tables of an earlier version may be, has its default."""
+    """A null field, as in tables of an earlier version, gets its default."""
     plain = rows.cast(_plain(rows.schema)).to_pylist(maps_as_pydicts="strict")
     return [
         msgspec.convert({name: value for name, value in row.items() if value is not None}, kind)

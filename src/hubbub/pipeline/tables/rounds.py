@@ -1,7 +1,7 @@
-"""The table of rounds: which round is at work, which are done, and the version of every table.
+"""The table of rounds: the running round, completed rounds, and the version of every table.
 
-Each change overwrites the table in one commit without retries, which is a conditional put of its
-log entry. So it is the lock and the commit of a round, on a disk as on an object store.
+Each change overwrites the table in one commit without retries, a conditional put of its log entry.
+That serves as lock and as commit of a round, on disks and object stores alike.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.columns import schema
 from hubbub.pipeline.errors import (
     PipelineBusy,
     PipelineError,
@@ -31,22 +32,21 @@ from hubbub.pipeline.errors import (
 from hubbub.pipeline.tables.commits import restore, version_of
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
-from hubbub.pipeline.views.columns import schema
 
 TABLE: Final = "rounds"
 LAYOUT: Final = 1
-"""Of the tables. A warehouse of a later one is refused."""
+"""The version of the table layout. A warehouse with a later one is rejected."""
 LEASE_SECONDS: Final = 120.0
 _RENEWED_SECONDS: Final = 20.0
 _KEPT: Final = 1000
 _LEASE: Final = "_lease.json"
 _HOST: Final = socket.gethostname()
 _at_work: Final[set[str]] = set()
-"""Tokens of the rounds that this process runs."""
+"""Tokens of the rounds that run in this process."""
 RUNNING: Final = "running"
 DONE: Final = "done"
 FAILED: Final = "failed"
-"""Its commits were taken back. Its number stays used: tables know it as a transaction."""
+"""The round's commits were reverted. Its number stays used: tables record it as a transaction."""
 
 SCHEMA: Final = schema(
     "whole round, text state owner, time began finished, whole layout segments events",
@@ -64,15 +64,15 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     finished: int | None = None
     layout: int = LAYOUT
     segments: int = 0
-    """That were taken in."""
+    """The number of ingested segments."""
     events: int = 0
     latest: int | None = None
     """The time of the latest event of all rounds."""
     versions: dict[str, int] = {}
 
 
-class Lease(msgspec.Struct, frozen=True):
-    """What the process at work says of itself, every 20 seconds and at each step."""
+class RoundLease(msgspec.Struct, frozen=True):
+    """The heartbeat of the running process, written every 20 seconds and at each step."""
 
     round: int
     at: float
@@ -86,12 +86,12 @@ def last_done(warehouse: Location) -> Round | None:
 
 
 def last_of(rounds: list[Round]) -> Round | None:
-    """The last one that is done."""
+    """The last completed round."""
     return next((one for one in reversed(rounds) if one.state == DONE), None)
 
 
 def all_rounds(warehouse: Location) -> list[Round]:
-    """The last thousand, in their order; the last one may be running."""
+    """The last thousand rounds, in order; the last one may be running."""
     return _read(warehouse)[1]
 
 
@@ -99,12 +99,12 @@ def rounds_table(warehouse: Location) -> pa.Table:
     return table_of(all_rounds(warehouse), SCHEMA)
 
 
-def read_lease(warehouse: Location) -> Lease | None:
-    """Of the last round that was begun; None where nothing can be read."""
+def read_lease(warehouse: Location) -> RoundLease | None:
+    """The lease of the last started round; None if it cannot be read."""
     files, folder = warehouse.open()
     try:
         with files.open_input_stream(f"{folder}/{_LEASE}") as stream:
-            return msgspec.json.decode(stream.read(), type=Lease)
+            return msgspec.json.decode(stream.read(), type=RoundLease)
     except (OSError, msgspec.DecodeError):
         return None
 
@@ -134,8 +134,8 @@ def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
     return delta, rounds
 
 
-class Rounds:
-    """One round at a time. The process that holds it may commit tables."""
+class RoundLock:
+    """Runs one round at a time. The process that holds the round may commit tables."""
 
     def __init__(self, warehouse: Location) -> None:
         self.warehouse = warehouse
@@ -148,13 +148,13 @@ class Rounds:
 
     @property
     def done(self) -> Round | None:
-        """The last one that is done. Its tables are what a new round goes on from."""
+        """The last completed round, on whose tables a new round is based."""
         return last_of(self._rounds)
 
     @contextlib.contextmanager
     def running(self, now: Callable[[], int]) -> Iterator[Round]:
-        """Begins a round. It ends as done only by `finish`; otherwise its commits are taken back,
-        by the next round at the latest. Raises `PipelineBusy` while another process runs one."""
+        """Starts a round. Only `finish` completes it; otherwise its commits are reverted, by the
+        next round at the latest. Raises `PipelineBusy` while another process runs one."""
         self._delta, rounds = _read(self.warehouse)
         other = rounds[-1] if rounds else None
         if other is not None and other.state == RUNNING:
@@ -176,20 +176,20 @@ class Rounds:
             _at_work.discard(self._token)
 
     def at_step(self, step: str) -> None:
-        """Tells others how far the round is, without waiting for the store."""
+        """Publishes the progress of the round, without waiting for the store."""
         self._step = step
         self._wake.set()
 
     def finish(self, **found: Any) -> Round:
-        """With what is to be said of the round. Raises `PipelineBusy` if another process took over;
-        then nothing of this round counts."""
+        """Completes the round with these fields. Raises `PipelineBusy` if another process took
+        over; the round has no effect then."""
         done = msgspec.structs.replace(self._rounds[-1], state=DONE, **found)
         self._put([*self._rounds[:-1], done])
         return done
 
     def _abandon(self) -> None:
-        """Another process may have taken over; or the round is done, and only the answer to the
-        commit was lost."""
+        """Either another process has taken over, or the round is complete and only the response to
+        the commit was lost."""
         self._delta, rounds = _read(self.warehouse)
         if rounds and rounds[-1].owner == self._owner and rounds[-1].state == RUNNING:
             self._rounds = rounds
@@ -197,8 +197,8 @@ class Rounds:
             self._put([*self._rounds[:-1], msgspec.structs.replace(rounds[-1], state=FAILED)])
 
     def _take_back(self) -> None:
-        """Tables return to the version of the last round that is done. The next change of the table
-        of rounds says which version that is now."""
+        """Restores the tables of the last completed round. The next change of the table of rounds
+        records the resulting versions."""
         last, versions = self.done, {}
         for table in TABLES:
             before = last.versions.get(table) if last else None
@@ -269,7 +269,7 @@ class Rounds:
             thread.join()
 
     def _renew(self) -> None:
-        lease = Lease(self._rounds[-1].round, time.time(), self._step)
+        lease = RoundLease(self._rounds[-1].round, time.time(), self._step)
         files, folder = self.warehouse.open()
         path = f"{folder}/{_LEASE}"
         # In a folder others could read half of it; an object store shows whole objects only.
@@ -281,7 +281,7 @@ class Rounds:
 
 
 def is_alive(warehouse: Location, other: Round) -> bool:
-    """Whether a process works on the round: on another machine, by its lease."""
+    """Whether a process works on the round; on another machine, judged by its lease."""
     if other.state != RUNNING:
         return False
     host, process, since, token = other.owner.split(" ")
@@ -295,8 +295,8 @@ def is_alive(warehouse: Location, other: Round) -> bool:
 
 
 def started(process: int) -> str:
-    """When a process of this machine began, so that a number that is used again is no proof of
-    life; empty if there is none."""
+    """The start time of a process on this machine, so that a reused process id is no sign of life;
+    empty if there is none."""
     try:
         with open(f"/proc/{process}/stat", encoding="utf-8") as file:
             return file.read().rpartition(")")[2].split()[19]
@@ -310,7 +310,7 @@ def started(process: int) -> str:
 
 
 def versions(warehouse: Location) -> dict[str, int]:
-    """Of all tables, as they are now."""
+    """The current versions of all tables."""
     return {
         table: version for table in TABLES if (version := version_of(warehouse, table)) is not None
     }

@@ -1,6 +1,6 @@
-"""One moment of the warehouse, across all tables, for readers. Needs neither Spark nor Java.
+"""A consistent snapshot of all tables, for readers. Needs neither Spark nor Java.
 
-Readers never list folders: the last round that is done names the version of every table.
+Readers never list folders: the last completed round names the version of every table.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from pyarrow import fs
 
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.columns import DAY, HOUR
 from hubbub.pipeline.errors import NoSuchRound, WarehouseUnreadable, in_one_line
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, Round, all_rounds, last_done
 from hubbub.pipeline.views import VIEWS
-from hubbub.pipeline.views.columns import DAY, HOUR
 from hubbub.pipeline.views.forecast import make_view
 from hubbub.pipeline.views.view import View
 
@@ -37,13 +37,14 @@ _UNITS: Final = {"hour": HOUR, "day": DAY}
 
 @dataclass(frozen=True)
 class Window:
-    """From `since` on, before `until`; microseconds since 1970. None: without a bound."""
+    """A time range in microseconds since 1970: `since` inclusive, `until` exclusive; None:
+    unbounded."""
 
     since: int | None = None
     until: int | None = None
 
     def widened(self, unit: int) -> Window:
-        """To whole hours or days."""
+        """Extends the range to whole hours or days."""
         since = None if self.since is None else self.since - self.since % unit
         until = None if self.until is None else self.until + -self.until % unit
         return Window(since, until)
@@ -51,7 +52,7 @@ class Window:
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a table, and the bounds of its times and segments."""
+    """A file of a table, with the bounds of its times and segments."""
 
     path: str
     size: int
@@ -63,20 +64,20 @@ class DataFile:
     last_segment: str
 
     def overlaps(self, since: int, until: int) -> bool:
-        """Whether it may hold rows of a time; a file without statistics may hold anything."""
+        """Whether it may contain rows of the time range; a file without statistics always may."""
         if self.since is None or self.last is None:
             return True
         return self.since < until and self.last >= since
 
     def may_hold(self, segments: Iterable[str]) -> bool:
-        """A file without statistics may hold anything."""
+        """Whether it may contain rows of the segments; a file without statistics always may."""
         return not self.last_segment or any(
             self.first_segment <= name <= self.last_segment for name in segments
         )
 
 
 class Snapshot:
-    """Tables and views as of `round`; None if the pipeline never ran, then all are empty."""
+    """Tables and views as of `round`; None if the pipeline never ran, and all are empty."""
 
     names: Final = (*TABLES, *VIEWS)
 
@@ -85,10 +86,10 @@ class Snapshot:
         self.round = last
         self._read: dict[tuple[str, Window], pa.Table] = {}
         self.files = cache(self._files)
-        """The files of a materialised table, by its name."""
+        """The files of a materialised table by name, cached."""
 
     def delta(self, name: str) -> DeltaTable | None:
-        """The Delta table at its version; None where nothing was ever written to it. Raises
+        """The Delta table at the snapshot's version; None if nothing was ever written to it. Raises
         `WarehouseUnreadable`."""
         version = self.round.versions.get(name) if self.round else None
         if version is None:
@@ -120,7 +121,7 @@ class Snapshot:
         ]
 
     def lost(self) -> Iterator[str]:
-        """The tables of which files are gone, or the log of the version."""
+        """The tables with missing files, or without the log of the snapshot's version."""
         for name in self.round.versions if self.round else ():
             files, folder = (self.location / name).open()
             infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
@@ -132,7 +133,7 @@ class Snapshot:
                 yield name
 
     def table(self, name: str) -> ds.Dataset:
-        """A materialised table. Raises `NotFound` for any other name."""
+        """Opens a materialised table. Raises `NotFound` for any other name."""
         if name not in TABLES:
             raise NotFound(f"there is no table {name!r}; there are {', '.join(TABLES)}")
         delta = self.delta(name)
@@ -151,8 +152,8 @@ class Snapshot:
         until: int | None = None,
         hub: str | None = None,
     ) -> pa.Table:
-        """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter by the
-        table's time column; of a view they bound what is read, to whole hours or days. Raises
+        """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter a
+        table by its time column; for a view they limit the sources to whole hours or days. Raises
         `NotFound`, `WarehouseUnreadable`."""
         if name not in VIEWS:
             return self._rows(name, Window(since, until), columns, hub)
@@ -198,7 +199,7 @@ class Snapshot:
 
 
 def micros(time: datetime | None) -> int | None:
-    """Since 1970. A time without an offset is in UTC."""
+    """Microseconds since 1970. A time without an offset is in UTC."""
     if time is None:
         return None
     aware = time if time.tzinfo else time.replace(tzinfo=UTC)
@@ -208,7 +209,7 @@ def micros(time: datetime | None) -> int | None:
 def row_filter(
     schema: pa.Schema, time: str | None, window: Window, hub: str | None
 ) -> pc.Expression | None:
-    """None if all rows are wanted. `time` names the column with the time."""
+    """None if all rows are selected. `time` names the time column."""
     wanted = []
     for bound, keeps in ((window.since, operator.ge), (window.until, operator.lt)):
         if time is not None and bound is not None:
@@ -220,8 +221,8 @@ def row_filter(
 
 
 def open_snapshot(location: str | Path | Location, number: int | None = None) -> Snapshot:
-    """As of a round, without a number as of the last one that is done. Raises
-    `WarehouseUnreadable`, `PipelineError`, and `NoSuchRound` where the round cannot be read."""
+    """The snapshot of a round; without a number, of the last completed one. Raises
+    `WarehouseUnreadable`, `PipelineError`, and `NoSuchRound` if the round cannot be read."""
     place = location if isinstance(location, Location) else Location(location)
     if number is None:
         return Snapshot(place, last_done(place))

@@ -1,4 +1,4 @@
-"""Files that tasks write. They count only once a commit names them. Runs in Spark's tasks."""
+"""Files that tasks write; a commit makes them visible. Runs in Spark's tasks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.tables.location import Location
 
 TARGET_BYTES: Final = 64 * 2**20
-"""Of a data file, before it is closed and the next one is begun."""
+"""The size at which a data file is closed and the next one begun."""
 _ROW_GROUP: Final = 131_072
 _WAITING_ROWS: Final = 65_536
 _COMPRESSED: Final = 6
-"""About how many bytes of Arrow make a byte of Parquet; only to choose where a file ends."""
+"""An estimate of Arrow bytes per Parquet byte, used only to decide when a file ends."""
 _UNIQUE: Final = frozenset(
     (
         *("message_id", "refers_to", "question_id", "thread", "payload", "at", "published_at"),
@@ -27,11 +27,11 @@ _UNIQUE: Final = frozenset(
         *("sequence", "place"),
     )
 )
-"""Columns whose values hardly repeat: a dictionary would be lost time."""
+"""Columns with mostly distinct values, for which dictionary encoding would waste time."""
 
 
 class StagedFile(msgspec.Struct, frozen=True):
-    """A file that waits for its commit. `path` is relative to the table."""
+    """A file that is not committed yet. `path` is relative to the table."""
 
     table: str
     path: str
@@ -41,15 +41,16 @@ class StagedFile(msgspec.Struct, frozen=True):
 
 
 class Stage:
-    """The files of one task: tables grow side by side, each in files of a sensible size.
+    """The files of one task: several tables in parallel, each in files of a reasonable size.
 
-    `name` is unique to the round, the task and the attempt."""
+    `name` is unique to the round, the task and the attempt.
+    """
 
     def __init__(self, warehouse: str, name: str) -> None:
         self._warehouse = Location(warehouse)
         self._name = name
         self._waiting: dict[str, list[pa.Table]] = {}
-        self._files: dict[str, _File] = {}
+        self._files: dict[str, _StagedFile] = {}
         self._closed: list[StagedFile] = []
 
     def add(self, table: str, rows: pa.Table) -> None:
@@ -61,7 +62,7 @@ class Stage:
             self._write(table)
 
     def close(self) -> list[StagedFile]:
-        """The files, which are whole and on disk."""
+        """Returns the complete files, which are on disk."""
         for table in list(self._waiting):
             self._write(table)
         for table in list(self._files):
@@ -72,7 +73,9 @@ class Stage:
         rows = pa.concat_tables(self._waiting.pop(table))
         if table not in self._files:
             number = sum(file.table == table for file in self._closed)
-            self._files[table] = _File(self._warehouse, table, f"{self._name}-{number}.parquet")
+            self._files[table] = _StagedFile(
+                self._warehouse, table, f"{self._name}-{number}.parquet"
+            )
         file = self._files[table]
         file.write(rows)
         if file.arrow_bytes >= TARGET_BYTES * _COMPRESSED:
@@ -82,7 +85,7 @@ class Stage:
         self._closed.append(self._files.pop(table).close())
 
 
-class _File:
+class _StagedFile:
     def __init__(self, warehouse: Location, table: str, name: str) -> None:
         self._table = {**TABLES, **SCRATCH}[table]
         self._name = name
@@ -122,7 +125,8 @@ class _File:
 
 
 def _stats(metadata: pq.FileMetaData, columns: Sequence[str | None]) -> str:
-    """As Delta has them: the least and greatest values of the columns by which files are chosen."""
+    """Statistics in Delta's format: minimum and maximum of the columns by which files are
+    skipped."""
     known = {name: found for name in columns if name and (found := bounds(metadata, name))}
     said = {
         "numRecords": metadata.num_rows,
@@ -134,8 +138,8 @@ def _stats(metadata: pq.FileMetaData, columns: Sequence[str | None]) -> str:
 
 
 def bounds(metadata: pq.FileMetaData, column: str) -> tuple[Any, Any] | None:
-    """The least and the greatest value of a column of a Parquet file; None where the file has no
-    such column, or does not say it."""
+    """Minimum and maximum of a column in a Parquet file; None if the file lacks the column or its
+    statistics."""
     paths = [metadata.schema.column(place).path for place in range(metadata.num_columns)]
     groups = range(metadata.num_row_groups if column in paths else 0)
     found = [metadata.row_group(one).column(paths.index(column)).statistics for one in groups]
@@ -149,7 +153,7 @@ def _said(value: Any) -> str:
 
 
 def drop_scratch(warehouse: Location) -> None:
-    """Also what killed rounds left. The caller holds the round, so nobody else needs it."""
+    """Deletes scratch files, including those of killed rounds. The caller holds the round."""
     for table in SCRATCH:
         files, folder = (warehouse / table).open()
         files.delete_dir_contents(folder, missing_dir_ok=True)

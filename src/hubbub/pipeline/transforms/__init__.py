@@ -1,1 +1,2 @@
-"""From events to rows: pure functions of frames or Arrow tables, one subject in each module."""
+"""Transforms of events to rows: pure functions of frames or Arrow tables, one subject per
+module."""

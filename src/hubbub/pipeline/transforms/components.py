@@ -1,4 +1,4 @@
-"""Connected components of a graph, for threads that cross conversations."""
+"""Connected components of a graph, for threads that span conversations."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from hubbub.pipeline.grouping import Integers
 
 
 def roots(a: Integers, b: Integers, nodes: int) -> Integers:
-    """The smallest node of each one's component, for nodes from 0 on and edges from `a` to `b`.
+    """The smallest node of each node's component, for nodes numbered from 0 and edges from `a` to
+    `b`.
 
-    Trees are hung below smaller ones and flattened in turns, all at once, until every edge lies
-    within one: a chain of n messages needs about log n turns, where handing labels from neighbour
-    to neighbour would need n."""
+    Trees are linked to smaller ones and flattened, all in parallel, until every edge lies within
+    one tree: a chain of n messages needs about log n iterations, while passing labels between
+    neighbours would need n.
+    """
     parents = np.arange(nodes)
     while len(a):
         np.minimum.at(parents, np.maximum(a, b), np.minimum(a, b))

@@ -1,4 +1,4 @@
-"""Events as they are in segments, and what makes one unfit. Needs Arrow only."""
+"""Events in segments, and their validation. Needs Arrow only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BAD_TIME: Final = "bad_time"
 FUTURE: Final = "future"
 
 _LAST_TIME: Final = 253_402_300_799_999_999
-"""The end of the year 9999, which is as far as times are written the usual way."""
+"""The end of the year 9999, the last time with a four-digit year."""
 
 _TYPES: Final[dict[str, pa.DataType]] = {
     "str": pa.string(),
@@ -42,12 +42,12 @@ EVENTS: Final = pa.schema(
         ),
     ]
 )
-"""As segments are written. A column that an older segment does not have reads as null."""
+"""The schema of segments. A column that an older segment lacks reads as null."""
 
 IDENTITY: Final = (
     *("offset", "at", "kind", "hub", "node", "channel", "session", "message_id", "serial"),
 )
-"""Columns that tell whether two segments hold the same events."""
+"""Columns that decide whether two segments have the same events."""
 Hashes = npt.NDArray[np.uint64]
 _STEP: Final = np.uint64(0x9E3779B97F4A7C15)
 _ROUNDS: Final = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
@@ -60,12 +60,12 @@ _NEEDS: Final = {
     journal.SUBSCRIBED: ("channel", "session"),
     journal.UNSUBSCRIBED: ("channel", "session"),
 }
-"""Columns that an event of a kind must have."""
+"""Required columns by kind of event."""
 
 
 def verdict(events: pa.Table, limit: int) -> pa.Array | None:
-    """Why each record cannot be taken, as a word, null where it can; None if all can. `limit` is
-    the latest time that is believed, in microseconds."""
+    """The rejection code of each record, null for valid ones; None if all are valid. `limit` is the
+    latest plausible time, in microseconds."""
     kind, at = events["kind"], events["at"]
     incomplete = pc.is_null(events["hub"])
     for needy, columns in _NEEDS.items():
@@ -92,7 +92,7 @@ def verdict(events: pa.Table, limit: int) -> pa.Array | None:
 
 
 def summed_hashes(events: pa.Table) -> int:
-    """The sum of the hashes of the events, modulo 2**64: the same however they are packed."""
+    """The sum of the events' hashes modulo 2**64, independent of their packing."""
     total = np.zeros(len(events), np.uint64)
     with np.errstate(over="ignore"):
         for place, name in enumerate(IDENTITY):
@@ -112,7 +112,7 @@ def _hashes(column: pa.Array) -> Hashes:
 
 
 def _of_texts(texts: pa.Array) -> Hashes:
-    """A polynomial of the bytes of each, all texts at once."""
+    """A polynomial hash of each text's bytes, vectorised over texts."""
     ends = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1].astype(np.int64)
     written = texts.buffers()[2]
     if written is None or not len(texts):
@@ -127,7 +127,7 @@ def _of_texts(texts: pa.Array) -> Hashes:
 
 
 def _mixed(values: Hashes) -> Hashes:
-    """Every bit of the result depends on every bit of a value (the finalizer of SplitMix64)."""
+    """Mixes the bits of each value (the finalizer of SplitMix64)."""
     for shift, factor in _ROUNDS:
         values = (values ^ (values >> np.uint64(shift))) * np.uint64(factor)
     return values ^ (values >> np.uint64(31))

@@ -1,7 +1,7 @@
-"""Facts: partial sums of one segment's rows, which views add up. Needs Arrow only.
+"""Facts: partial sums over one segment's rows, which views add up. Needs Arrow only.
 
-Functions take silver rows of one segment, or its events, and give rows of the table of their name,
-without the column `segment`.
+Functions take silver rows of one segment, or its events, and return rows of the table with their
+name, without the column `segment`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
-from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.transforms.terms import term_counts
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import (
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import (
     HOUR,
     micros,
     ones,
@@ -28,6 +26,8 @@ from hubbub.pipeline.views.columns import (
     union,
     with_columns,
 )
+from hubbub.pipeline.grouping import Groups, Integers
+from hubbub.pipeline.transforms.terms import term_counts
 
 _DELIVERED = (
     *("hub", "channel", "technology", "count", "size"),
@@ -45,8 +45,8 @@ def publish_facts(messages: pa.Table) -> pa.Table:
 
 
 def delivery_facts(deliveries: pa.Table, attempts: pa.Table, receipts: pa.Table) -> pa.Table:
-    """What live subscribers, webhooks and durable subscriptions got. A webhook's latency ends with
-    the answer of the callback, that of a durable subscription with the first handing out."""
+    """Deliveries to live subscribers, webhooks and durable subscriptions. A webhook's latency ends
+    with the callback's response, a durable subscription's with the first delivery."""
     rows = union(_measured(deliveries), _notified(attempts), _fetched(receipts))
     groups = Groups(rows, ("hub", "channel", "technology", "time"))
     totals = {"deliveries": rows["count"], "bytes": rows["size"]}
@@ -54,13 +54,14 @@ def delivery_facts(deliveries: pa.Table, attempts: pa.Table, receipts: pa.Table)
 
 
 def _measured(rows: pa.Table) -> pa.Table:
-    """A replay counts and has no latency."""
+    """Replays are counted, but without a latency."""
     count = pc.if_else(pc.is_valid(rows["latency_min"]), rows["count"], 0)
     return with_columns(rows.select(list(_DELIVERED)), time=slots(rows["at"]), latency_count=count)
 
 
 def _fetched(receipts: pa.Table) -> pa.Table:
-    """Webhooks, whose messages are handed out to attempts, name no technology here."""
+    """Deliveries of durable subscriptions. Those for webhooks have no technology and are excluded
+    here: their attempts are counted."""
     handed = pc.and_(
         pc.equal(receipts["kind"], journal.RECEIVED), pc.is_valid(receipts["technology"])
     )
@@ -68,7 +69,7 @@ def _fetched(receipts: pa.Table) -> pa.Table:
 
 
 def _notified(attempts: pa.Table) -> pa.Table:
-    """Attempts of webhooks that went well, each as one delivery."""
+    """Successful attempts of webhooks, each as one delivery."""
     wanted = pc.and_(
         pc.equal(attempts["kind"], journal.WEBHOOK_ATTEMPT), pc.equal(attempts["outcome"], "ok")
     )
@@ -87,8 +88,8 @@ def _notified(attempts: pa.Table) -> pa.Table:
 
 
 def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
-    """What each peer wrote in each hour, and how often adapters tried to reach the peer. Events
-    without a user id belong to no peer."""
+    """Messages and delivery attempts per peer and hour. Events without a user id belong to no
+    peer."""
     wrote = pa.table(
         {
             "hub": messages["hub"],
@@ -123,16 +124,16 @@ def peer_facts(messages: pa.Table, attempts: pa.Table) -> pa.Table:
 
 
 def term_facts(messages: pa.Table) -> pa.Table:
-    """In how many messages each word is, by hub and hour."""
+    """The number of messages that contain each word, by hub and hour."""
     texts = messages.filter(pc.is_valid(messages["payload"])).combine_chunks()
     texts = with_columns(texts, time=starts_of_hours(texts["at"]))
     return term_counts(texts)
 
 
 def sequence_facts(messages: pa.Table, receipts: pa.Table, drops: pa.Table) -> pa.Table:
-    """Runs of numbers without a break: sequences of a producer (`message.published`), or serials
-    that a subscription was handed, finished or gave up, in the order in which it happened; `again`
-    marks what was handed out before. `message.dropped` has only a count, for each session."""
+    """Runs of consecutive numbers: a producer's sequence (`message.published`), or serials that a
+    subscription received, acknowledged or gave up, in chronological order; `again` marks
+    redeliveries. `message.dropped` has only a count per session."""
     return union(
         _runs(_published(messages), ("serial", "at", "message_id")),
         _runs(_receipts(receipts), ("at", "segment", "offset")),
@@ -178,14 +179,14 @@ def _receipts(receipts: pa.Table) -> pa.Table:
 
 
 def _runs(rows: pa.Table, order: Sequence[str]) -> pa.Table:
-    """A run ends with its hour."""
+    """Runs of numbers; a run ends with its hour."""
     rows = with_columns(rows, hour=pa.array(micros(rows["at"]) // HOUR), began=rows["at"])
-    return unbroken(rows, _RUN_KEYS, order).drop_columns(["hour"])
+    return coalesce_runs(rows, _RUN_KEYS, order).drop_columns(["hour"])
 
 
-def unbroken(rows: pa.Table, keys: Sequence[str], order: Sequence[str]) -> pa.Table:
-    """A run ends where the next number is not the one that follows. Counts without numbers are
-    added up."""
+def coalesce_runs(rows: pa.Table, keys: Sequence[str], order: Sequence[str]) -> pa.Table:
+    """Runs of numbers; a run ends if the next number is not its successor. Counts without numbers
+    are summed."""
     groups = Groups(rows, keys)
     numbered = rows.append_column("_group", pa.array(groups.ids))
     by = [(name, "ascending", "at_start") for name in ("_group", *order)]
@@ -212,7 +213,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
 
 def document_facts(events: pa.Table) -> pa.Table:
     """Changes of each document by author and hour. `version` and `document_bytes` are those of the
-    last change of the hour."""
+    hour's last change."""
     rows = events.filter(pc.equal(events["kind"], journal.DOCUMENT_CHANGED))
     rows = rows.sort_by([("at", "ascending"), ("serial", "ascending")])
     size = pc.map_lookup(rows["extra"].combine_chunks(), "documentBytes", "first")
@@ -232,7 +233,7 @@ def document_facts(events: pa.Table) -> pa.Table:
 
 
 def notification_facts(events: pa.Table) -> pa.Table:
-    """By the hour in which notifications were created, also for those that are read much later."""
+    """Counts by the hour in which notifications were created, even if they were read much later."""
     rows = events.filter(
         pc.is_in(
             events["kind"], pa.array([journal.NOTIFICATION_CREATED, journal.NOTIFICATION_READ])
@@ -246,7 +247,7 @@ def notification_facts(events: pa.Table) -> pa.Table:
 
 
 def push_facts(events: pa.Table) -> pa.Table:
-    """Attempts to reach devices, by platform, outcome and hour."""
+    """Push attempts by platform, outcome and hour."""
     rows = events.filter(pc.equal(events["kind"], journal.PUSH_ATTEMPT))
     rows = with_columns(rows, platform=rows["technology"], time=starts_of_hours(rows["at"]))
     rows = spreads.of_each(rows, "duration", "duration")

@@ -1,7 +1,7 @@
-"""Sessions and subscriptions: rows that are made of several events. Needs Arrow only.
+"""Sessions and subscriptions: rows computed from several events. Needs Arrow only.
 
-Rows keep the events that they were made of. So a row and later events give the same row as all the
-events at once, in whatever order they come.
+Rows contain the events from which they were computed, so a row plus later events gives the same row
+as all events at once, in any order.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from hubbub.domain import journal
 from hubbub.pipeline.catalogue import EVENT, TABLES
+from hubbub.pipeline.columns import TIME
 from hubbub.pipeline.grouping import Flags, Groups, Integers, changes, whole
-from hubbub.pipeline.views.columns import TIME
 
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "sessions": (journal.SESSION_OPENED, journal.SESSION_CLOSED),
@@ -27,20 +27,20 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
     "sessions": ("hub", "session"),
     "subscriptions": ("hub", "channel", "session"),
 }
-"""The columns that say that events belong together."""
+"""The key columns that group events."""
 
 _NOWHERE: Final = np.iinfo(np.int64).max
 
 
 Endings = Mapping[str, Sequence[int]]
-"""By node, the moments in microseconds at which all that it had open was over, in their order."""
+"""By node, the times in microseconds at which all of its open sessions had ended, in order."""
 NODE_GONE: Final = "node_gone"
-"""The reason of an end that no event tells: the node was started again, or was heard no more."""
+"""The end reason without an event: the node was restarted, or was lost."""
 
 
 def rows_of(table: str, events: pa.Table, over: Endings | None = None) -> pa.Table:
-    """The rows of `sessions` or `subscriptions` that these events make. `events` has the columns of
-    `catalogue.SCRATCH["_session_events"]` and holds all events of each key."""
+    """The rows of `sessions` or `subscriptions`. `events` has the columns of
+    `catalogue.SCRATCH["_session_events"]` and contains all events of each key."""
     shape = TABLES[table].schema
     events = events.filter(pc.is_in(events["kind"], pa.array(KINDS[table])))
     if not len(events):
@@ -51,7 +51,7 @@ def rows_of(table: str, events: pa.Table, over: Endings | None = None) -> pa.Tab
 
 
 class _Spans:
-    """Events in their order, and the rows that neighbours among them make together."""
+    """Sorted events, and the rows that neighbouring events form."""
 
     def __init__(self, events: pa.Table, starts: Integers) -> None:
         self.events = events
@@ -60,7 +60,7 @@ class _Spans:
         self._row = np.repeat(np.arange(len(starts)), np.diff(self._ends))
 
     def first(self, wanted: Flags) -> Integers:
-        """The place of the first wanted event of each row, or nowhere."""
+        """The position of the first marked event of each row, or `_NOWHERE`."""
         found = np.full(len(self.starts), _NOWHERE)
         places = np.flatnonzero(wanted)
         np.minimum.at(found, self._row[places], places)
@@ -73,12 +73,12 @@ class _Spans:
         return np.where(found < 0, _NOWHERE, found)
 
     def at(self, name: str, places: Integers) -> pa.Array:
-        """A field of these events; null of those that are nowhere."""
+        """A field of the events at these positions; null for `_NOWHERE`."""
         nowhere = places == _NOWHERE
         return whole(self.events[name].take(pa.array(np.where(nowhere, 0, places), mask=nowhere)))
 
     def known(self, name: str) -> pa.Array:
-        """The first that any event says."""
+        """The first non-null value among the events of each row."""
         said = pc.is_valid(self.events[name]).to_numpy()
         return self.at(name, self.first(said))
 
@@ -88,7 +88,7 @@ class _Spans:
         return pa.ListArray.from_arrays(pa.array(self._ends, pa.int32()), each)
 
     def began(self, places: Integers) -> pa.Array:
-        """When it began, as its end says how long it took."""
+        """The begin, computed from the duration in the end event."""
         took = pc.fill_null(self.at("duration", places), 0)
         return pc.subtract(self.at("at", places).cast(pa.int64()), took)
 
@@ -128,7 +128,8 @@ def _sessions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
 
 
 def _gone(nodes: pa.Array, since: pa.Array, over: Endings) -> pa.Array:
-    """When what was open on a node since some time was over; null where nothing says so."""
+    """When a session that was open on a node since some time ended with the node; null if
+    unknown."""
     found = [
         moments[place]
         if (moments := over.get(node or ""))
@@ -141,8 +142,8 @@ def _gone(nodes: pa.Array, since: pa.Array, over: Endings) -> pa.Array:
 
 
 def _subscriptions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
-    """A start takes the end that follows it. A start after a start ends the one before; an end
-    without a start stands for itself. An event that was journalled twice counts once."""
+    """A start is paired with the end that follows it. A second start ends the first; an end without
+    a start forms its own row. A repeated event counts once."""
     ending = pa.array(~_is(parts, journal.SUBSCRIBED))
     order = ("at", "_ending", *EVENT.names[1:])
     events, group, _ = _ordered(
@@ -175,7 +176,8 @@ def _subscriptions(parts: pa.Table, over: Endings) -> dict[str, pa.Array]:
 def _ordered(
     parts: pa.Table, keys: tuple[str, ...], order: tuple[str, ...] | list[str]
 ) -> tuple[pa.Table, Integers, Integers]:
-    """Events that belong together side by side, their groups, and where groups begin."""
+    """Sorts events by key; returns them, their group numbers, and the positions where groups
+    begin."""
     numbered = parts.append_column("_group", pa.array(Groups(parts, keys).ids))
     by = [(name, "ascending", "at_start") for name in ("_group", *order)]
     events = numbered.take(pc.sort_indices(numbered, by))

@@ -1,7 +1,7 @@
-"""Totals by key and month: what views over all time add up, instead of reading all facts.
+"""Totals by key and month, which views over all time add up instead of reading all facts.
 
-A row follows from the source rows of its key and month alone. So a round makes only those rows
-again of which a source changed, and finds what a rebuild finds. Needs Arrow only.
+A row depends only on the source rows of its key and month. So a round recomputes only rows whose
+sources changed, with the same result as a rebuild. Needs Arrow only.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline import aggregates, spreads
+from hubbub.pipeline.aggregates import RUN, WHOM
+from hubbub.pipeline.columns import HOUR, micros, or_zero, schema, with_columns
 from hubbub.pipeline.grouping import Groups, whole
-from hubbub.pipeline.transforms.facts import unbroken
-from hubbub.pipeline.views import peers, spreads
-from hubbub.pipeline.views.audit import RUN, WHOM
-from hubbub.pipeline.views.columns import HOUR, micros, or_zero, schema, with_columns
+from hubbub.pipeline.transforms.facts import coalesce_runs
 
 
 @dataclass(frozen=True)
-class Part:
-    """The rows of a table that count, in SQL, and the column that says in which month they do."""
+class MonthSource:
+    """The relevant rows of a source table, as SQL, and the column that assigns them to a month."""
 
     table: str
     time: str
@@ -36,10 +36,10 @@ class Totals:
     table: str
     key: tuple[str, ...]
     shape: pa.Schema
-    """The columns of all parts; null in a part that does not have them."""
+    """The columns of all parts; null in a part that lacks them."""
     compute: Callable[[pa.Table], pa.Table]
-    """From the parts of keys, all that a month has of them, to rows of the table."""
-    parts: tuple[Part, ...]
+    """Computes table rows from all source rows of some keys in a month."""
+    parts: tuple[MonthSource, ...]
 
 
 def peer_months(parts: pa.Table) -> pa.Table:
@@ -49,26 +49,26 @@ def peer_months(parts: pa.Table) -> pa.Table:
     hour = pa.array(micros(parts["time"]) // HOUR)
     by_hour = pa.MapArray.from_arrays(
         pa.array(np.concatenate(([0], np.cumsum(wrote))), pa.int32()),
-        pa.array(hour.filter(wrote).to_numpy() % peers.HOURS_OF_A_DAY, pa.int32()),
+        pa.array(hour.filter(wrote).to_numpy() % aggregates.HOURS_OF_A_DAY, pa.int32()),
         messages.filter(wrote),
     )
     rows = with_columns(spreads.of_each(parts, "response_time", "response"), hours=by_hour)
     active = pc.if_else(wrote, hour, pa.scalar(None, pa.int64()))
     return with_columns(
-        peers.added(rows, groups),
+        aggregates.added(rows, groups),
         active_hours=pa.array(groups.different(active)),
         questions_answered=pa.array(groups.different(parts["question_id"])),
     )
 
 
 def sequence_months(runs: pa.Table) -> pa.Table:
-    """Runs that go on in the next hour or segment are one. What the audit says does not change: it
-    asks for the order of runs, and which numbers they hold."""
-    return unbroken(runs, ("month", *WHOM, "again"), ("began", "place", "first"))
+    """Merges runs that continue in the next hour or segment. The audit's results stay the same: it
+    needs the order of runs and their numbers only."""
+    return coalesce_runs(runs, ("month", *WHOM, "again"), ("began", "place", "first"))
 
 
 _OF_OTHERS: Final = "how IS NOT NULL AND asker IS DISTINCT FROM peer"
-_WROTE: Final = f"hub, peer, time, {', '.join(peers.WRITTEN)}, first_at, last_at"
+_WROTE: Final = f"hub, peer, time, {', '.join(aggregates.WRITTEN)}, first_at, last_at"
 _OPENED: Final = (
     "hub, user AS peer, opened_at AS time, CAST(1 AS BIGINT) AS sessions, opened_at AS first_at,"
     " coalesce(closed_at, opened_at) AS last_at, coalesce(duration, 0) AS session_time"
@@ -76,7 +76,7 @@ _OPENED: Final = (
 _ANSWERED: Final = f"{_OF_OTHERS} AND peer IS NOT NULL AND response_time IS NOT NULL"
 _ASKED: Final = "hub, asker AS peer, asked_at AS time, question_id"
 _PEER: Final = schema(
-    f"text hub peer question_id, whole {' '.join(peers.COUNTS)} response_time",
+    f"text hub peer question_id, whole {' '.join(aggregates.COUNTS)} response_time",
     "time month time first_at last_at",
 )
 TOTALS: Final = (
@@ -86,10 +86,12 @@ TOTALS: Final = (
         _PEER,
         peer_months,
         (
-            Part("peer_facts", "time", _WROTE),
-            Part("sessions", "opened_at", _OPENED, "user IS NOT NULL"),
-            Part("linked_messages", "at", "hub, peer, at AS time, response_time", _ANSWERED),
-            Part("linked_messages", "asked_at", _ASKED, f"{_OF_OTHERS} AND asker IS NOT NULL"),
+            MonthSource("peer_facts", "time", _WROTE),
+            MonthSource("sessions", "opened_at", _OPENED, "user IS NOT NULL"),
+            MonthSource("linked_messages", "at", "hub, peer, at AS time, response_time", _ANSWERED),
+            MonthSource(
+                "linked_messages", "asked_at", _ASKED, f"{_OF_OTHERS} AND asker IS NOT NULL"
+            ),
         ),
     ),
     Totals(
@@ -97,6 +99,6 @@ TOTALS: Final = (
         WHOM,
         schema("time month", RUN),
         sequence_months,
-        (Part("sequence_facts", "began", ", ".join(RUN.names)),),
+        (MonthSource("sequence_facts", "began", ", ".join(RUN.names)),),
     ),
 )

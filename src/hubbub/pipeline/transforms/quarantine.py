@@ -1,4 +1,4 @@
-"""Records that could not be taken, with the reason, so that somebody can look into them."""
+"""Rejected records with the reason, for investigation."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHAPE = TABLES["quarantine"].schema
 
 
 def unfit_records(events: pa.Table, reasons: pa.Array, hour: str) -> pa.Table:
-    """`record` is the event as JSON, without its payload; `hour` that in which the segment was
-    first seen."""
+    """`record` is the event as JSON, without its payload; `hour` is the hour in which the segment
+    was first seen."""
     return pa.table(
         {
             **{name: events[name] for name in ("segment", "offset", "kind", "hub")},
@@ -28,7 +28,7 @@ def unfit_records(events: pa.Table, reasons: pa.Array, hour: str) -> pa.Table:
 
 
 def refused_segments(refused: Iterable[tuple[str, str, str, str]]) -> pa.Table:
-    """One row for each segment that was refused as a whole: name, word, sentence, hour."""
+    """One row per rejected segment: name, code, sentence, hour."""
     rows = [
         {"segment": name, "reason": word, "detail": sentence, "hour": hour}
         for name, word, sentence, hour in refused

@@ -1,4 +1,4 @@
-"""Silver rows: the events of some kinds with the columns that matter of them. Needs Arrow only."""
+"""Silver rows: events of some kinds with their relevant columns. Needs Arrow only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hubbub.domain import journal
 from hubbub.domain.communication.messages import RESERVED_TYPES
 from hubbub.domain.names import COMMUNICATION_LOG
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.columns import TIME, peer_of
 from hubbub.pipeline.transforms.intervals import KINDS as INTERVALS
-from hubbub.pipeline.views.columns import TIME, peer_of
 
 KINDS: Final[dict[str, tuple[str, ...]]] = {
     "messages": (journal.PUBLISHED,),
@@ -23,11 +23,11 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
     "drops": (journal.DROPPED, journal.TELEMETRY_LOST),
     "_session_events": tuple(kind for kinds in INTERVALS.values() for kind in kinds),
 }
-"""The tables with one row for each event, and the kinds of these events."""
+"""The tables with one row per event, and their kinds of events."""
 
 
 def rows_of(table: str, events: pa.Table) -> pa.Table:
-    """The rows of a table that these events make."""
+    """The rows of a table for these events."""
     shape = {**TABLES, **SCRATCH}[table].schema
     wanted = pc.is_in(events["kind"], pa.array(KINDS[table]))
     chosen = events.select(shape.names).filter(wanted)
@@ -39,8 +39,8 @@ def rows_of(table: str, events: pa.Table) -> pa.Table:
 
 
 def links(messages: pa.Table) -> pa.Table:
-    """The messages that belong to a conversation or refer to another one. Reports of the hub about
-    messages to peers, and what it says of types and logins, are nobody's answers."""
+    """The messages that belong to a conversation or refer to another message. The hub's reports on
+    messages to peers, and its responses about types and logins, do not count as replies."""
     linked = pc.or_(pc.is_valid(messages["conversation_id"]), pc.is_valid(messages["refers_to"]))
     logged = pc.equal(messages["channel"], COMMUNICATION_LOG)
     report = pc.and_(logged, pc.is_in(messages["event"], pa.array(sorted(RESERVED_TYPES))))

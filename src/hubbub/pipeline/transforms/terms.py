@@ -1,4 +1,4 @@
-"""Words in the text of messages, counted. Needs Arrow only."""
+"""Counts words in the text of messages. Needs Arrow only."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from hubbub.pipeline.grouping import Groups, changes
 from hubbub.pipeline.transforms.words import words_of
 
 STOP_WORDS = (files("hubbub.pipeline") / "transforms/stop_words.txt").read_text("utf-8").split()
-"""They say nothing of what a message is about, in the languages of most of our users."""
+"""Frequent words without meaning, in the most common languages."""
 READ_CHARACTERS = 1000
-"""Of each message; what it is about is said by then."""
+"""The characters of each message that are read; enough to know its subject."""
 _AT_ONCE = 16_384
-"""Messages whose words are counted at once."""
+"""Messages whose words are counted together."""
 
 _JSON_NAMES_AND_ESCAPES = r'"[^"\\]*"\s*:|\\(?:u[0-9a-fA-F]{4}|.)'
 
 
 def term_counts(messages: pa.Table) -> pa.Table:
-    """In how many messages each word is, by `hub` and `time`. Stop words are left out."""
+    """The number of messages that contain each word, by `hub` and `time`, without stop words."""
     parts = [
         _counted(messages.slice(start, _AT_ONCE).combine_chunks())
         for start in range(0, max(len(messages), 1), _AT_ONCE)
@@ -38,7 +38,7 @@ def term_counts(messages: pa.Table) -> pa.Table:
 
 
 def _counted(messages: pa.Table) -> pa.Table:
-    """How many of these messages have each word, by hub and time."""
+    """How many of these messages contain each word, by hub and time."""
     groups = Groups(messages, ("hub", "time"))
     words = words_of(_texts(messages))
     codes = words.said.dictionary_encode()
@@ -54,8 +54,7 @@ def _counted(messages: pa.Table) -> pa.Table:
 
 
 def _texts(messages: pa.Table) -> pa.Array:
-    """The texts of payloads that are text; null for any other. Of JSON, what it says and not the
-    names of its fields."""
+    """The texts of textual payloads; null for others. For JSON, the values without field names."""
     kinds = pc.fill_null(messages["content_type"].combine_chunks(), "text/plain")
     codes = kinds.dictionary_encode()
     known = pc.utf8_lower(codes.dictionary)
@@ -78,7 +77,7 @@ def _beginnings(texts: pa.Array) -> pa.Array:
 
 
 def _valid(payloads: pa.Array) -> pa.Array:
-    """As texts; null for what is no UTF-8, which is seldom enough to look at each."""
+    """Decodes payloads; null for invalid UTF-8, which is rare enough for a loop."""
     try:
         return payloads.cast(pa.string())
     except pa.ArrowInvalid:

@@ -1,8 +1,8 @@
-"""Threads: which linked messages belong together, what each answers, and its place.
+"""Threads: which linked messages belong together, to which message each replies, and its position.
 
-A message answers the one that it refers to. If it refers to none, it answers the message before it
-in its conversation, if another peer wrote that. Messages are of one thread if they share a
-conversation, or if one answers the other by reference, or by a chain of such steps.
+A message replies to the message that it refers to. Without a reference, it replies to the preceding
+message of its conversation, if another peer wrote that. Messages are in one thread if they share a
+conversation, if one refers to the other, or if a chain of such links connects them.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.columns import differ
 from hubbub.pipeline.grouping import Integers, named, whole
 from hubbub.pipeline.transforms.components import roots
-from hubbub.pipeline.views.columns import differ
 
 BY_REFERENCE: Final = "reference"
 IN_CONVERSATION: Final = "conversation"
 _ORDER: Final = ("at", "serial", "message_id")
-"""Of messages of one moment the order is that of their serials, then of their ids."""
+"""Messages with the same time are ordered by serial, then by id."""
 _SHAPE: Final = TABLES["linked_messages"].schema
 _NONE: Final = -1
 
 
 def threaded(links: pa.Table) -> pa.Table:
-    """Rows of `linked_messages`. `links` has the columns of `catalogue.SCRATCH["_links"]` and holds
-    whole threads: messages that are linked, and those that they refer to."""
+    """Rows of `linked_messages`. `links` has the columns of `catalogue.SCRATCH["_links"]` and
+    contains whole threads: linked messages and the messages that they refer to."""
     graph = _Graph(links)
     kept = graph.counting()
     links, thread = links.filter(pa.array(kept)), graph.threads()[kept]
@@ -47,7 +47,7 @@ def threaded(links: pa.Table) -> pa.Table:
 
 
 class _Graph:
-    """Nodes are messages and conversations, by number; an edge is a link between two of them."""
+    """Nodes are numbered messages and conversations; an edge links two of them."""
 
     def __init__(self, links: pa.Table) -> None:
         self._links = links
@@ -57,7 +57,7 @@ class _Graph:
         self._nodes = self._messages + len(talk.dictionary)
 
     def threads(self) -> Integers:
-        """The thread of each link, by a number."""
+        """The number of each link's thread."""
         talks, refers = self._talk != _NONE, self.referred != _NONE
         here = np.concatenate([self.message[talks], self.message[refers]])
         there = np.concatenate([self._talk[talks] + self._messages, self.referred[refers]])
@@ -65,8 +65,8 @@ class _Graph:
         return found
 
     def counting(self) -> Any:
-        """Whether each counts: a message that is not linked itself does if another one refers to
-        it, and of its copies the last one."""
+        """Marks the rows that count: an unlinked message counts if another one refers to it, and
+        only the last copy of a message counts."""
         linked = (self._talk != _NONE) | (self.referred != _NONE)
         last = _last(self.message, self._links, self._messages)
         asked = np.zeros(self._messages, bool)
@@ -76,7 +76,7 @@ class _Graph:
 
 
 def _answering(links: pa.Table) -> dict[str, Any]:
-    """The question that each message answers, and how long that took."""
+    """The message to which each message replies, and the time in between."""
     message, referred, messages = _numbered(links)
     refers = referred != _NONE
     question = np.where(refers, _last(message, links, messages)[referred], _NONE)
@@ -102,7 +102,7 @@ def _answering(links: pa.Table) -> dict[str, Any]:
 
 
 def _before(links: pa.Table) -> Integers:
-    """The place of the message before each one in its conversation."""
+    """The position of the preceding message in the conversation."""
     talk = whole(named(links["hub"], links["conversation_id"])).dictionary_encode()
     number = _numbers(talk.indices)
     order = _sorted(links, number).to_numpy()
@@ -114,7 +114,8 @@ def _before(links: pa.Table) -> Integers:
 
 
 def _numbered(links: pa.Table) -> tuple[Integers, Integers, int]:
-    """Each message and the one that it refers to by number, and how many numbers there are."""
+    """Numbers the ids of all messages: an array for the messages, one for those that they refer to,
+    and how many different ids there are."""
     ids = [whole(named(links["hub"], links[name])) for name in ("message_id", "refers_to")]
     codes = pa.concat_arrays(ids).dictionary_encode()
     numbers = _numbers(codes.indices)
@@ -122,7 +123,7 @@ def _numbered(links: pa.Table) -> tuple[Integers, Integers, int]:
 
 
 def _last(message: Integers, links: pa.Table, messages: int) -> Integers:
-    """The place of the last copy of each message, none where there is no copy."""
+    """The position of the last copy of each message, -1 if there is none."""
     order = pc.sort_indices(whole(links["at"])).to_numpy()
     found = np.full(messages, _NONE)
     found[message[order]] = order

@@ -1,4 +1,4 @@
-"""The words of many texts at once, in small letters."""
+"""Splits many texts into lower-case words at once."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SMALL = np.array(
     [ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 0 for code in range(256)],
     np.uint8,
 )
-"""The small letter for each byte of plain English text; 0 for what is between words."""
+"""The lower-case letter for each ASCII byte; 0 for separators."""
 
 
 class Words(NamedTuple):
-    """Words that are neither too short nor too long, and the places of their texts."""
+    """Words of permitted length, and the positions of their texts."""
 
     said: pa.Array
     text: Integers
 
 
 def words_of(texts: pa.Array) -> Words:
-    """Letters and digits side by side make a word. Texts may be null."""
+    """Consecutive letters and digits form a word. Texts may be null."""
     places = np.arange(len(texts))
     plain = pc.fill_null(pc.string_is_ascii(texts), True)
     if pc.all(plain).as_py():
@@ -55,7 +55,7 @@ def _any_words(texts: pa.Array, places: Integers) -> Words:
 
 
 def _plain_words(texts: pa.Array, places: Integers) -> Words:
-    """The same byte by byte, which takes a tenth of the time."""
+    """The same for ASCII texts byte by byte, which takes a tenth of the time."""
     known = pc.fill_null(texts, "")
     ends = np.frombuffer(known.buffers()[1], np.int32)[known.offset : known.offset + len(known) + 1]
     written = known.buffers()[2]

@@ -1,6 +1,7 @@
-"""The views: each answers one question, from materialised tables; a module has those of a subject.
+"""The views: each answers one question from materialised tables; a module holds the views of a
+subject.
 
-`docs/analytics.md` says what each one answers. Nothing here needs Spark.
+`docs/analytics.md` describes each of them. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -20,4 +21,4 @@ _BY_NAME: Final = {
 }
 
 VIEWS: Final = {table.name: _BY_NAME[table.name] for table in TABLES}
-"""By name, each after those that it reads."""
+"""Views by name, each after the views that it reads."""

@@ -1,4 +1,4 @@
-"""Sessions, subscriptions, channels and hubs that were active, over time."""
+"""Active sessions, subscriptions, channels and hubs over time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups, Integers, summed
-from hubbub.pipeline.views.columns import (
+from hubbub.pipeline.columns import (
     ALL_HUBS,
     DAY,
     SLOT,
@@ -22,6 +21,7 @@ from hubbub.pipeline.views.columns import (
     times,
     union,
 )
+from hubbub.pipeline.grouping import Groups, Integers, summed
 from hubbub.pipeline.views.view import Sources, view
 
 SHOWN_DAYS = 31
@@ -44,8 +44,8 @@ _KEYS = ("hub", "time", "hour")
     delivery_facts="hub channel time",
 )
 def changes(sources: Sources) -> pa.Table:
-    """`hour` is that in which the session or subscription began, also where `time`, at which it
-    ended, is much later. A channel is active where something was published or delivered."""
+    """`hour` is the hour in which the session or subscription began, even if `time`, its end, is
+    much later. A channel is active if messages were published or delivered in it."""
     sessions, subscriptions = sources["sessions"], sources["subscriptions"]
     every = union(
         _counted(sessions, "opened_at", "opened_at", "sessions_opened"),
@@ -72,11 +72,12 @@ def _active_channels(facts: pa.Table) -> pa.Table:
 
 @view(schema("text hub, time time", f"whole {' '.join(_SHOWN)}"), changes="")
 def activity(sources: Sources) -> pa.Table:
-    """A session is active in each slot of five minutes that it was open in, even for a moment:
-    what began up to the slot's end, less what ended before the slot. `*` is all hubs together.
+    """A session is active in each five-minute slot in which it was open, even briefly: sessions
+    begun before the slot's end minus those ended before the slot. `*` is the sum of all hubs.
 
-    What is older than the days that are shown counts into the slot before them, so that the table
-    does not grow for ever and its first figures are still right."""
+    Earlier changes are added to the slot before the displayed days, so that the table stays bounded
+    and its first values are correct.
+    """
     changes = sources["changes"]
     if not len(changes):
         return _rows("", 0, {name: np.zeros(0, np.int64) for name in _SHOWN})

@@ -1,4 +1,4 @@
-"""The exactly-once audit: what was lost, doubled or out of order, by producer and subscriber."""
+"""The exactly-once audit: lost, duplicated and reordered messages, by producer and subscriber."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
+from hubbub.pipeline.aggregates import WHOM
+from hubbub.pipeline.columns import schema, with_columns
 from hubbub.pipeline.grouping import Flags, Groups, Integers, changes, summed
-from hubbub.pipeline.views.columns import schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
-RUN = schema(
-    "text kind hub channel epoch user name, flag again, whole first last count",
-    "time began, whole place",
-)
 PRODUCER, SUBSCRIPTION, SESSION = "producer", "subscription", "session"
-WHOM = ("kind", "hub", "channel", "epoch", "user", "name")
 _NUMBERS = ("again", "first", "last", "count", "began", "place")
 
 
@@ -29,13 +25,14 @@ _NUMBERS = ("again", "first", "last", "count", "began", "place")
     sequence_months=(*WHOM, *_NUMBERS),
 )
 def audit(sources: Sources) -> pa.Table:
-    """One row for each producer, for each durable subscription, and for each session from which
-    live messages were dropped.
+    """One row for each producer, for each durable subscription, and for each session that lost live
+    messages.
 
-    lost: numbers between the first and the last that never came. doubled: a producer's sequence
-    that was stored twice, or a message that a subscription finished twice. out_of_order: came
-    after a higher number. redelivered: handed out again, which is no fault by itself. waiting:
-    handed out, neither finished nor given up yet. expired: its time to live was over before."""
+    lost: numbers between the first and the last that never appeared. doubled: a producer's sequence
+    number stored twice, or a message that a subscription acknowledged twice. out_of_order: appeared
+    after a higher number. redelivered: delivered again, which is not an error. waiting: delivered,
+    but neither acknowledged nor given up. expired: not acknowledged before its time to live ended.
+    """
     facts = sources["sequence_months"]
     facts = with_columns(facts, what=facts["kind"], kind=_kinds(facts["kind"]))
     groups = Groups(facts, WHOM)
@@ -94,14 +91,14 @@ def _figures(runs: pa.Table, ids: Integers, groups: int) -> dict[str, pa.Array]:
 
 
 class _Numbers:
-    """Runs of some kinds, by group."""
+    """Runs of numbers of some kinds, by group."""
 
     def __init__(self, runs: pa.Table, ids: Integers, groups: int) -> None:
         self._runs = runs.append_column("_group", pa.array(ids))
         self._groups = groups
 
     def within(self, least: Integers, greatest: Integers) -> _Numbers:
-        """Only numbers between these, by group."""
+        """Restricts each group to numbers between these."""
         ids = self._runs["_group"].to_numpy()
         first = np.maximum(self._runs["first"].to_numpy(), least[ids])
         last = np.minimum(self._runs["last"].to_numpy(), greatest[ids])
@@ -110,11 +107,11 @@ class _Numbers:
         return _Numbers(cut, ids[inside], self._groups)
 
     def copies(self) -> Integers:
-        """How many numbers there are, every copy counted."""
+        """How many numbers there are, counting every copy."""
         return summed(self._runs["_group"].to_numpy(), self._runs["count"].to_numpy(), self._groups)
 
     def span(self) -> tuple[Integers, Integers]:
-        """The first and the last number; where there is none, the last is before the first."""
+        """The first and the last number; for an empty group, the last is less than the first."""
         bounds = np.iinfo(np.int64)
         first = np.full(self._groups, bounds.max)
         last = np.full(self._groups, bounds.min)
@@ -124,7 +121,7 @@ class _Numbers:
         return first, last
 
     def distinct(self) -> Integers:
-        """How many numbers there are, each once; runs may overlap."""
+        """How many distinct numbers there are; runs may overlap."""
         runs = _ordered(self._runs, "first", "last")
         ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
         reached, is_first = _reached(ids, last)
@@ -132,7 +129,7 @@ class _Numbers:
         return summed(ids, np.maximum(last - before, 0), self._groups)
 
     def late(self) -> Integers:
-        """Numbers that came after a higher one, when they came for the first time."""
+        """Numbers that first appeared after a higher number."""
         new = self._runs.filter(pc.invert(self._runs["again"]))
         runs = _ordered(new, "began", "place", "first")
         ids, first, last = (runs[name].to_numpy() for name in ("_group", "first", "last"))
@@ -147,7 +144,7 @@ def _ordered(runs: pa.Table, *names: str) -> pa.Table:
 
 
 def _reached(ids: Integers, last: Integers) -> tuple[Integers, Flags]:
-    """The highest number before each run in its group, and where there is none before."""
+    """The highest number before each run in its group, and a mark for runs without one."""
     is_first = changes(ids)
     # Ranks in place of numbers, so that a group's lie above all of the groups before it.
     values, ranks = np.unique(last, return_inverse=True)

@@ -1,4 +1,4 @@
-"""Messages that belong together: what answers what, threads, and how fast peers answer."""
+"""Related messages: replies, threads, and response times of peers."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline import spreads
+from hubbub.pipeline.aggregates import LINK
+from hubbub.pipeline.columns import days, differ, hours, ones, schema, with_columns
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import days, differ, hours, ones, schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
-LINK = schema(
-    "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
-)
 _REPLY = schema(
     "text hub answer_id question_id how asker answerer question_channel channel",
     "text question_conversation_id conversation_id",
     "time asked_at answered_at, whole response_time",
 )
 _ORIGINAL = {"answer_id": "message_id", "answerer": "peer", "answered_at": "at"}
-"""The columns of a linked message that are called otherwise in a reply."""
+"""Columns of a linked message that have other names in a reply."""
 _OF_THREAD = schema(
     "text hub thread, whole position, text message_id, time at",
     "text channel peer conversation_id refers_to, whole response_time serial",
@@ -29,7 +27,8 @@ _OF_THREAD = schema(
 
 @view(schema(LINK, "text hour"), "hour", linked_messages=LINK.names)
 def links(sources: Sources) -> pa.Table:
-    """The messages that belong to a conversation or answer another one, without their content."""
+    """The messages that belong to a conversation or reply to another message, without their
+    content."""
     rows = sources["linked_messages"]
     linked = pc.or_(pc.is_valid(rows["conversation_id"]), pc.is_valid(rows["refers_to"]))
     rows = rows.filter(linked)
@@ -42,7 +41,7 @@ def links(sources: Sources) -> pa.Table:
     linked_messages=[_ORIGINAL.get(name, name) for name in _REPLY.names],
 )
 def replies(sources: Sources) -> pa.Table:
-    """The provenance graph: who answered what, and how long it took."""
+    """The provenance graph: who replied to which message, and after how long."""
     rows = sources["linked_messages"].rename_columns(_REPLY.names)
     rows = rows.filter(pc.is_valid(rows["how"]))
     return with_columns(rows, hour=hours(rows["answered_at"]))
@@ -52,8 +51,7 @@ def replies(sources: Sources) -> pa.Table:
     schema("text hub peer day, whole answers askers", spreads.fields("response")), "day", replies=""
 )
 def responses(sources: Sources) -> pa.Table:
-    """Answers to oneself, and answers to questions that the journal does not have, are no
-    measure of how fast somebody is."""
+    """Response times. Replies to oneself, and to messages that the journal lacks, are excluded."""
     replies = sources["replies"]
     measured = pc.and_(pc.is_valid(replies["response_time"]), pc.is_valid(replies["answerer"]))
     answers = replies.filter(pc.and_(measured, differ(replies["asker"], replies["answerer"])))
@@ -67,7 +65,7 @@ def responses(sources: Sources) -> pa.Table:
 
 @view(schema(_OF_THREAD, "text hour"), linked_messages=(*_OF_THREAD.names, "thread_began"))
 def thread_messages(sources: Sources) -> pa.Table:
-    """`hour` is that of the thread's first message."""
+    """`hour` is the hour of the thread's first message."""
     rows = sources["linked_messages"]
     return with_columns(rows, hour=hours(rows["thread_began"]))
 
@@ -81,7 +79,7 @@ def thread_messages(sources: Sources) -> pa.Table:
     thread_messages="",
 )
 def threads(sources: Sources) -> pa.Table:
-    """`crosses`: it spans several channels or conversations."""
+    """`crosses`: the thread spans several channels or conversations."""
     messages = sources["thread_messages"]
     groups = Groups(messages, ("hub", "thread"))
     at = messages["at"]
@@ -115,8 +113,8 @@ def threads(sources: Sources) -> pa.Table:
 
 
 def _answers(groups: Groups, messages: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """How many there are in each thread, and the mean time that they took. What answers a message
-    that the journal does not have is an answer, too."""
+    """The number of replies in each thread, and their mean response time. A reply to a message that
+    the journal lacks is counted."""
     took, count = messages["response_time"], len(groups)
     is_answer = pc.or_(pc.is_valid(messages["refers_to"]), pc.is_valid(took)).to_numpy()
     answers = np.bincount(groups.ids, is_answer, count)

@@ -1,4 +1,5 @@
-"""The load of the coming hours, the nodes that it calls for, and how well that was known before."""
+"""The expected load of the next hours, the nodes that it requires, and the accuracy of past
+forecasts."""
 
 from __future__ import annotations
 
@@ -10,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups, Integers, Reals, summed
-from hubbub.pipeline.views.columns import (
+from hubbub.pipeline.columns import (
     ALL_HUBS,
     HOUR,
     SLOTS_OF_AN_HOUR,
@@ -21,21 +21,22 @@ from hubbub.pipeline.views.columns import (
     times,
     with_columns,
 )
+from hubbub.pipeline.grouping import Groups, Integers, Reals, summed
 from hubbub.pipeline.views.seasonal_model import HELD_BACK_DAYS, TRAINING_DAYS, predicted
 from hubbub.pipeline.views.view import Sources, View, view
 
 MEASURES = ("messages_in", "messages_out")
 BUSIEST_HUBS = 20
-"""Hubs with a forecast of their own, beside the sum of all."""
+"""How many hubs have their own forecast, besides the sum of all."""
 NINE_OF_TEN = 1.645
-"""Deviations to each side between which nine of ten hours lie."""
+"""Standard deviations on each side that include nine of ten hours."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What a node can take, as measured (docs/benchmarks.md): stored publishes that are
-    acknowledged, and deliveries at one write each, which is the dearest way. `used` is how much
-    of a node should be in use at most, so that one may fail or a peak may come."""
+    """The measured capacity of a node (docs/benchmarks.md): acknowledged stored publishes, and
+    deliveries with one write each, the most expensive way. `used` is the highest planned
+    utilisation of a node, which leaves room for failures and peaks."""
 
     publishes_per_second: float = 14_400
     deliveries_per_second: float = 300_000
@@ -55,8 +56,8 @@ SCHEMA = schema(
 
 
 def _load(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
-    """The rows that are `held_back` are of the past: what was forecast on the day before, beside
-    what came and what the same hour of the day before would have said."""
+    """Rows that are `held_back` lie in the past: the forecast of the day before, beside the actual
+    load and the load of the same hour on the day before."""
     traffic = sources["traffic"]
     hour = micros(traffic["time"]) // HOUR
     newest = int(hour.max(initial=0))
@@ -71,7 +72,7 @@ def _load(sources: Sources, capacity: Capacity = MEASURED) -> pa.Table:
 
 
 def _slots(traffic: pa.Table) -> pa.Table:
-    """By hub, and for all hubs together; with the number of the hour."""
+    """Load by hub, and of all hubs together, with the number of the hour."""
     whole = with_columns(traffic, hub=pa.repeat(ALL_HUBS, len(traffic)))
     both = pa.concat_tables([traffic, whole])
     slots = Groups(both, ("hub", "time")).added({name: (both[name], "sum") for name in MEASURES})
@@ -89,7 +90,7 @@ def _busiest(slots: pa.Table) -> list[str]:
 
 
 def _peaks(slots: pa.Table) -> dict[str, float]:
-    """By how much the busiest slot of an hour is above its mean, over all hours of a hub."""
+    """The ratio of the busiest slot of an hour to the hour's mean, over all hours of a hub."""
     hours = Groups(slots, ("hub", "hour_number")).added(
         {"busiest": (slots["all"], "max"), "sum": (slots["all"], "sum")}
     )
@@ -126,7 +127,7 @@ def _forecast(
 
 
 class _Series:
-    """One measure of one hub: what came, and what was and is expected."""
+    """One measure of one hub: the actual and the predicted load."""
 
     def __init__(self, load: Integers, newest: int) -> None:
         self._load = load
@@ -160,7 +161,7 @@ class _Series:
 
 
 def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) -> pa.Array:
-    """Nodes for the busiest five minutes that such an hour usually has."""
+    """Nodes required for the busiest five minutes of such an hour."""
     seconds = 3600.0 * capacity.used
     nodes = (
         incoming / (capacity.publishes_per_second * seconds)
@@ -178,9 +179,8 @@ def _nodes(incoming: Reals, outgoing: Reals, capacity: Capacity, peak: float) ->
     forecast="",
 )
 def forecast_errors(sources: Sources) -> pa.Table:
-    """`error` is the mean distance from what came, in messages per hour, `error_share` the same
-    as a share of the mean hour. `yesterday` is the guess that an hour will be as the same hour
-    of the day before was."""
+    """`error` is the mean absolute error in messages per hour, `error_share` its ratio to the mean
+    load. `yesterday` is the error of a prediction that repeats the same hour of the day before."""
     rows = sources["forecast"]
     held_back = rows.filter(rows["held_back"])
     return pa.concat_tables([_errors(held_back, name) for name in MEASURES])

@@ -1,12 +1,12 @@
-"""Latency of each channel and technology: by the hour, and over all time."""
+"""Latency of each channel and technology: per hour, and over all time."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import hours, schema, slot_bits, with_columns
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import hours, schema, slot_bits, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 _KEYS = ("hub", "channel", "technology")
@@ -21,7 +21,7 @@ _SUMS = (*_KEYS, *_TOTALS, *spreads.sums("latency").names)
     delivery_facts=(*_SUMS, "time"),
 )
 def latency(sources: Sources) -> pa.Table:
-    """`slots` has a bit for each five minutes of the hour in which something was delivered."""
+    """`slots` has a bit for each five minutes of the hour with deliveries."""
     facts = sources["delivery_facts"]
     facts = with_columns(facts, hour=hours(facts["time"]))
     groups = Groups(facts, (*_KEYS, "hour"))
@@ -31,7 +31,7 @@ def latency(sources: Sources) -> pa.Table:
 
 @view(schema("text hub channel technology, whole deliveries bytes", _SHOWN), delivery_facts=_SUMS)
 def latency_overall(sources: Sources) -> pa.Table:
-    """The row without a channel is the hub's sum over all of its channels."""
+    """The row without a channel is the sum over all channels of the hub."""
     facts = sources["delivery_facts"]
     by_channel = _added(facts, Groups(facts, _KEYS))
     hubs = with_columns(by_channel, channel=pa.nulls(len(by_channel), pa.string()))

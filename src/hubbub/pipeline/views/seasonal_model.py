@@ -1,8 +1,9 @@
-"""A model of hourly load that can be explained: level and trend, times hour of the day, times day
-of the week, times hour of the week, times how the last day was against that.
+"""An explainable model of hourly load: level and trend, times hour of the day, times day of the
+week, times hour of the week, times the deviation of the last day.
 
-It is fitted at several moments, the origins: now, for what is to come, and at the start of each of
-the last days, which it must not see, to find out how good it is."""
+It is fitted at several origins: now, for the forecast, and at the start of each of the last days,
+which it must not see, to measure its accuracy.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +18,22 @@ HELD_BACK_DAYS = 7
 MIN_TRAINING_DAYS = 2
 AHEAD_HOURS = 7 * 24
 TREND_FROM_DAYS = 14
-"""With less, a trend cannot be told from a weekend."""
+"""With a shorter history, a trend cannot be distinguished from a weekend."""
 
 _TREND_WEIGHT = 7
 _DAY_WEIGHT, _HOUR_WEIGHT = 2, 0.5
-"""How many hours as usual are assumed beside those that were seen, so that a single odd day does
-not make a rule."""
+"""How many average hours are added to the observations (shrinkage), so that a single odd day does
+not dominate."""
 _LASTING = 0.8
-"""How much of what the last day was off is expected of the next day, and of each day after it."""
+"""The share of the last day's deviation that is expected for each further day."""
 _MOST_OFF = 2.0
-"""A day that was further off, a day without service for example, tells nothing of the next one."""
+"""A day with a larger deviation, such as an outage, is ignored."""
 
 
 def predicted(load: Integers, newest: int) -> Iterator[tuple[int, Integers, Reals]]:
-    """`load` has a value for every hour up to `newest`, which is still under way and is not looked
-    at. Answers for each origin how many days before now it is (0 for what is to come), the hours
-    from it on, and what is predicted for them."""
+    """`load` has a value for every hour up to `newest`, which is incomplete and ignored. Yields for
+    each origin its age in days (0 for the forecast), the hours from it on, and their
+    predictions."""
     days = len(load) // 24
     for days_before in range(min(HELD_BACK_DAYS, days - MIN_TRAINING_DAYS) + 1):
         known = min(TRAINING_DAYS, days - days_before)
@@ -46,9 +47,8 @@ def predicted(load: Integers, newest: int) -> Iterator[tuple[int, Integers, Real
 
 
 def _fitted(values: Integers, origin: int, asked: Integers) -> Reals:
-    """What the level leaves is explained by the hour of the day; what that leaves, by the day of
-    the week; what that leaves, by the hour of the week; and what the last day leaves, by what is
-    special these days, which fades."""
+    """The residual of the level is explained by the hour of the day, then by the day of the week,
+    then by the hour of the week; the residual of the last day by a current deviation that fades."""
     hours = origin - len(values) + np.arange(len(values))
     level = _Level(values, _block(hours, origin))
     rest = _divided(values, level.at(_block(hours, origin)))
@@ -62,14 +62,14 @@ def _fitted(values: Integers, origin: int, asked: Integers) -> Reals:
 
 
 def _off(rest: Reals, values: Integers) -> float:
-    """How a day was against what is usual: the mean of what is left, weighted by what came."""
+    """A day's deviation from the usual load: the mean residual, weighted by load."""
     expected = values / np.where(np.isnan(rest) | (rest == 0), 1.0, rest)
     off = float(values.sum() / expected.sum()) if expected.sum() else 1.0
     return off if 1 / _MOST_OFF <= off <= _MOST_OFF else 1.0
 
 
 class _Level:
-    """The mean with its trend, which counts the more the longer it was seen."""
+    """The mean with its trend; a longer history gives the trend more weight."""
 
     def __init__(self, values: Integers, block: Integers) -> None:
         self._mean = float(values.mean())
@@ -87,7 +87,7 @@ class _Level:
 
 
 def _block(hours: Integers, origin: int) -> Integers:
-    """Of 24 hours, counted from the origin: 0 just before it, 1 from it on."""
+    """The index of the 24-hour block, counted from the origin: 0 just before it, 1 from it on."""
     return (hours - origin) // 24 + 1
 
 
@@ -96,7 +96,7 @@ def _of_day(hours: Integers) -> Integers:
 
 
 def _of_week(hours: Integers) -> Integers:
-    """The first of January 1970 was a Thursday."""
+    """The hour of the week; 1 January 1970 was a Thursday."""
     return (hours // 24 + 3) % 7
 
 
@@ -105,8 +105,8 @@ def _of_both(hours: Integers) -> Integers:
 
 
 def _factor(places: Integers, rest: Reals, weight: float | None) -> Reals:
-    """The mean of each place, which is not a number where there is none; with a weight, as many
-    hours as usual are among them."""
+    """The mean of each position, NaN if it has no values; with a weight, shrunk towards 1 by that
+    many average hours."""
     known = ~np.isnan(rest)
     count = np.bincount(places[known], minlength=7 * 24)
     total = np.bincount(places[known], rest[known], minlength=7 * 24)
@@ -116,5 +116,5 @@ def _factor(places: Integers, rest: Reals, weight: float | None) -> Reals:
 
 
 def _divided(values: Reals | Integers, by: Reals | Integers) -> Reals:
-    """Not a number where there is nothing to divide by."""
+    """NaN for a division by zero."""
     return np.asarray(values / np.where(by == 0, np.nan, by))

@@ -1,13 +1,13 @@
-"""Sessions that were opened in each hour and on each day, and how long they lasted."""
+"""Sessions opened per hour and day, and their durations."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import days, hours, ones, schema, starts_of_hours, with_columns
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import days, hours, ones, schema, starts_of_hours, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 _COUNTS = schema("whole sessions still_open", spreads.fields("duration"))

@@ -1,4 +1,4 @@
-"""What applications share besides messages: documents, notifications, and pushes to devices."""
+"""Features besides messages: documents, notifications, and pushes to devices."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain.journal import PUSH_OUTCOMES
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import REAL, days, schema, with_columns
 from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import REAL, days, schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 _DOCUMENT = ("hub", "channel", "day")
@@ -24,7 +24,7 @@ _PUSH = ("hub", "platform", "day")
     document_facts="hub channel user time changes bytes version document_bytes first_at last_at",
 )
 def documents(sources: Sources) -> pa.Table:
-    """`version` and `document_bytes` are those after the last change of the day."""
+    """`version` and `document_bytes` are the values after the day's last change."""
     facts = sources["document_facts"]
     facts = facts.sort_by([("last_at", "ascending"), ("version", "ascending")])
     facts = with_columns(facts, day=days(facts["time"]))
@@ -46,7 +46,7 @@ def documents(sources: Sources) -> pa.Table:
     notification_facts=("hub", "time", "created", *spreads.sums("read").names),
 )
 def notifications(sources: Sources) -> pa.Table:
-    """By the day on which they were created; those that were read since count there, too."""
+    """Counts by the day of creation, including later reads."""
     facts = sources["notification_facts"]
     facts = with_columns(facts, day=days(facts["time"]))
     found = spreads.added(
@@ -66,7 +66,7 @@ def notifications(sources: Sources) -> pa.Table:
     push_facts=(*_PUSH[:2], "outcome", "time", "attempts", *spreads.sums("duration").names),
 )
 def pushes(sources: Sources) -> pa.Table:
-    """`success` is the share of attempts that the service of the platform took."""
+    """`success` is the share of attempts that the platform's service accepted."""
     facts = sources["push_facts"]
     facts = with_columns(facts, day=days(facts["time"]))
     totals = {"attempts": facts["attempts"]}

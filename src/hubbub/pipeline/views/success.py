@@ -1,4 +1,4 @@
-"""How often adapters and webhooks get their messages through, and delivery policies are met."""
+"""Success rates of adapters, webhooks and delivery policies."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain.journal import WEBHOOK_ATTEMPT
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import days, ones, schema, with_columns
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import days, ones, schema, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 _NAMED_FROM = "kind hub adapter policy technology message_id peer subscription outcome at"
@@ -30,8 +30,8 @@ _VERDICT = (*_POLICY, "message_id", "receiver")
     attempts=f"{_NAMED_FROM} attempt reason duration",
 )
 def adapter_success(sources: Sources) -> pa.Table:
-    """A delivery is one message to one peer or subscription. It is delivered if any attempt of
-    the day went well, at once if the first one did. Webhooks count as an adapter `webhook`."""
+    """A delivery is one message to one peer or subscription. It is delivered if any attempt of the
+    day succeeded, and at once if the first one did. Webhooks count as an adapter `webhook`."""
     attempts = named(sources["attempts"])
     ok = pc.equal(attempts["outcome"], "ok")
     places = Groups(attempts, _ADAPTER)
@@ -56,8 +56,7 @@ def adapter_success(sources: Sources) -> pa.Table:
 
 
 def named(attempts: pa.Table) -> pa.Table:
-    """With the adapter's name where it is a webhook, the target that a delivery went to, and the
-    day."""
+    """Adds the adapter's name (also for webhooks), the target of the delivery, and the day."""
     webhook = pc.if_else(
         pc.fill_null(pc.equal(attempts["kind"], WEBHOOK_ATTEMPT), False),
         "webhook",
@@ -69,7 +68,7 @@ def named(attempts: pa.Table) -> pa.Table:
 
 
 def _deliveries(attempts: pa.Table, ok: pa.ChunkedArray) -> pa.Table:
-    """With the place of its adapter among all, whether it went well, and how it usually failed."""
+    """Adds the index of the adapter, the result, and the most frequent failure."""
     first = pc.equal(pc.fill_null(attempts["attempt"], 1), 1)
     groups = Groups(attempts, _DELIVERY)
     each = groups.added({"delivered": (ok, "any"), "at_once": (pc.and_kleene(ok, first), "any")})
@@ -80,7 +79,7 @@ def _deliveries(attempts: pa.Table, ok: pa.ChunkedArray) -> pa.Table:
 
 
 def usual(groups: Integers, words: pa.ChunkedArray, count: int) -> pa.Array:
-    """The word that each group has most often; of several the first by the alphabet."""
+    """The most frequent word of each group; on a tie, the first in alphabetical order."""
     said = pc.is_valid(words).to_numpy()
     codes = words.filter(pa.array(said)).combine_chunks().dictionary_encode()
     known = codes.dictionary
@@ -109,8 +108,8 @@ def _is(column: pa.ChunkedArray) -> Integers:
     verdicts="hub message_id receiver policy outcome at segment offset",
 )
 def policy_success(sources: Sources) -> pa.Table:
-    """Verdicts of peers and collectives. After a crash one may be in the journal twice: the last
-    one counts."""
+    """Verdicts on messages to peers and collectives. After a crash a verdict may be in the journal
+    twice: the last one counts."""
     verdicts = sources["verdicts"]
     order = [(name, "descending") for name in ("at", "segment", "offset")]
     verdicts = verdicts.sort_by(order)

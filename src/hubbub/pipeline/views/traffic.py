@@ -1,4 +1,4 @@
-"""What went in and out: of each hub in five minutes, and into each channel by the hour."""
+"""Incoming and outgoing traffic: of each hub per five minutes, and into each channel per hour."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain.journal import DROPPED
-from hubbub.pipeline.grouping import Groups
-from hubbub.pipeline.views import spreads
-from hubbub.pipeline.views.columns import (
+from hubbub.pipeline import spreads
+from hubbub.pipeline.columns import (
     BUCKETS,
     hours,
     or_zero,
@@ -18,6 +17,7 @@ from hubbub.pipeline.views.columns import (
     union,
     with_columns,
 )
+from hubbub.pipeline.grouping import Groups
 from hubbub.pipeline.views.view import Sources, view
 
 _COUNTS = ("messages_in", "bytes_in", "messages_out", "bytes_out", "dropped")
@@ -35,7 +35,7 @@ _CHANNEL = ("hub", "channel", "event")
     drops="kind hub at count",
 )
 def traffic(sources: Sources) -> pa.Table:
-    """Of each hub in five minutes, with the latency of what went out."""
+    """Traffic of each hub per five minutes, with the latency of deliveries."""
     parts = union(
         _renamed(sources["publish_facts"], "in"),
         _renamed(sources["delivery_facts"], "out"),
@@ -69,7 +69,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
     publish_facts=(*_CHANNEL, "time", "messages", "bytes"),
 )
 def channels(sources: Sources) -> pa.Table:
-    """`slots` has a bit for each five minutes of the hour in which something was published."""
+    """`slots` has a bit for each five minutes of the hour with publishes."""
     facts = sources["publish_facts"]
     facts = facts.filter(pc.is_valid(facts["channel"]))
     facts = with_columns(facts, hour=hours(facts["time"]))

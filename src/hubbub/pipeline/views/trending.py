@@ -1,4 +1,4 @@
-"""Words in the text of messages, and what is talked about more than usual."""
+"""Words in messages, and subjects discussed more than usual."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hubbub.pipeline.columns import HOUR, hours, schema, times, with_columns
 from hubbub.pipeline.grouping import Groups, Integers
-from hubbub.pipeline.views.columns import HOUR, hours, schema, times, with_columns
 from hubbub.pipeline.views.view import Sources, view
 
 MIN_MESSAGES = 2
-"""A word of a single message in an hour is no trend, and most words are such."""
+"""A word in a single message of an hour is no trend; most words are."""
 SHOWN_HOURS = 24
 PAST_HOURS = 7 * 24
 TOP = 20
-"""The best of each hub, kind and hour."""
+"""The number of trends per hub, kind and hour."""
 
 
 @view(
@@ -37,10 +37,10 @@ def terms(sources: Sources) -> pa.Table:
     terms="",
 )
 def trending(sources: Sources) -> pa.Table:
-    """`usual` is the mean of the hours of a week before, or since the hub's first hour if that is
-    later; hours without a message count as 0. `score` says how many usual deviations an hour is
-    above that: 3 is rare, 10 is news. So a busy channel that is as busy as ever does not trend,
-    and a small one that wakes up does."""
+    """`usual` is the hourly mean over the preceding week, or since the hub's first hour if that is
+    later; hours without a message count as 0. `score` is how many standard deviations the hour is
+    above that: 3 is rare, 10 is news. A channel with constant high traffic does not trend; a quiet
+    one that becomes active does."""
     channels, words = sources["channels"], sources["terms"]
     subjects = pa.concat_tables(
         [
@@ -83,7 +83,7 @@ def _best(scored: pa.Table) -> pa.Table:
 
 
 def _past(subject: Integers, hour: Integers, messages: Integers) -> tuple[Integers, Integers]:
-    """The messages of each subject in the hours before, and the sum of their squares by hour."""
+    """The messages of each subject in the preceding hours, and their sum of squares by hour."""
     # Subjects so far apart that one's past is never within another's.
     apart = int(np.ptp(hour)) + 1 + PAST_HOURS if len(hour) else 1
     key = subject * apart + (hour - hour.min(initial=2**40))
@@ -100,14 +100,14 @@ def _past(subject: Integers, hour: Integers, messages: Integers) -> tuple[Intege
 
 
 def _begun(subjects: pa.Table, hour: Integers) -> Integers:
-    """The first hour of each one's hub."""
+    """The first hour of each subject's hub."""
     hubs = Groups(subjects, ("hub",))
     first: Integers = hubs.added({"hour": (hour, "min")})["hour"].to_numpy()
     return first[hubs.ids]
 
 
 def _numbers(hours: pa.ChunkedArray) -> Integers:
-    """Hours counted from 1970."""
+    """Hours since 1970."""
     codes = hours.combine_chunks().dictionary_encode()
     known = [_number(hour) for hour in codes.dictionary.to_pylist()]
     found: Integers = np.array(known, np.int64)[codes.indices.to_numpy()]
@@ -119,7 +119,7 @@ def _number(hour: str) -> int:
 
 
 def _counted(rows: pa.Table, kind: str, name: str) -> pa.Table:
-    """One row for each subject and hour."""
+    """One row per subject and hour."""
     some = rows.filter(pc.is_valid(rows[name]))
     found = Groups(some, ("hub", name, "hour")).added({"messages": (some["messages"], "sum")})
     found = found.rename_columns(["hub", "name", "hour", "messages"])

@@ -1,4 +1,4 @@
-"""What a view is: a pure function of tables and other views, evaluated when somebody asks."""
+"""The definition of a view: a pure function of tables and other views, evaluated on demand."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Compute = Callable[[Sources], pa.Table]
 
 @dataclass(frozen=True)
 class View:
-    """`compute` is pure: from the sources, with the named columns, to rows with the columns of
-    `schema` in any order."""
+    """`compute` is pure: it converts the sources, with the named columns, to rows with the columns
+    of `schema` in any order."""
 
     name: str
     compute: Compute
     schema: pa.Schema
     sources: Mapping[str, Sequence[str]]
-    """Tables or views that are read, and their columns; none named: all."""
+    """The tables or views that it reads, and their columns; an empty list means all."""
     reach: Reach = "all"
-    """A row depends only on source rows of its own hour or day, or on any."""
+    """Whether a row depends only on source rows of its own hour or day, or on any."""
     recent_hours: int | None = None
-    """How many hours of the sources matter, counted back from the newest event."""
+    """How many hours of the sources are relevant, counted back from the newest event."""
 
     def evaluate(self, sources: Sources) -> pa.Table:
         chosen = {
@@ -43,6 +43,6 @@ def view(
     recent_hours: int | None = None,
     **sources: str | Sequence[str],
 ) -> Callable[[Compute], View]:
-    """Makes a function the view of its name. Columns may be named in one text."""
+    """Declares a function as the view with its name. Columns may be listed in one text."""
     read = {name: each.split() if isinstance(each, str) else each for name, each in sources.items()}
     return lambda compute: View(compute.__name__, compute, shape, read, reach, recent_hours)

@@ -14,12 +14,14 @@ Contract for all methods:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from hubbub.ports.storage.administration import AdministrationStore
 from hubbub.ports.storage.commands import CommandStore
 from hubbub.ports.storage.communication import CommunicationStore
 from hubbub.ports.storage.documents import DocumentStore
+from hubbub.ports.storage.erasure import ErasureStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
 from hubbub.ports.storage.notifications import NotificationStore
@@ -44,6 +46,7 @@ class Store(
     PushStore,
     CommandStore,
     CommunicationStore,
+    ErasureStore,
     ExportStore,
     SettingsStore,
     AdministrationStore,
@@ -51,11 +54,25 @@ class Store(
     RestoreStore,
     Protocol,
 ):
-    """All roles of one database. Who needs a role asks for that role."""
+    """All roles of one database. Depend on the role that you need, not on this class."""
 
     async def open(self) -> None:
-        """Connect and bring the schema up to date. Raises `StoreUnavailable` with a remedy if the
-        data is of a newer version, corrupt, or not writable."""
+        """Connects and migrates the schema. Raises `StoreUnavailable` with a remedy if the data is
+        of a newer version, corrupt, or not writable."""
+
+    def bound_by(self, quota_of: Callable[[str], int]) -> None:
+        """Sets the quota: `quota_of` returns the bytes that a hub may use, 0 for no limit. A write
+        that adds data raises `QuotaExceeded` if it would leave the hub above its quota and larger
+        than before. The callers check appends of messages, changes and notifications themselves;
+        progress of existing objects is never refused."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why the store cannot read and write everything now, in words that everyone may read; None
+        if it can."""
+
+    def look_again(self) -> None:
+        """Checks whether a problem appeared or ended; call it about every second."""
 
     async def close(self) -> None:
-        """Finish what was started, then let go of every file, thread and connection."""
+        """Finishes started operations, then releases all files, threads and connections."""

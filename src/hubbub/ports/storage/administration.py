@@ -6,26 +6,12 @@ from typing import Protocol
 
 import msgspec
 
-
-class AuditEntry(msgspec.Struct, frozen=True):
-    """Who changed what. `at` is in ms since 1970; `before` and `after` are JSON, None where there
-    was or is nothing. The `id` rises with time in a hub, and does not count the entries of others;
-    where it is taken, the store gives the next free one."""
-
-    at: int
-    hub: str
-    actor: str
-    level: str
-    action: str
-    name: str
-    before: bytes | None = None
-    after: bytes | None = None
-    token_id: str | None = None
-    id: int = 0
+from hubbub.domain.audit import AuditEntry
+from hubbub.ports.storage.audited import Audited
 
 
 class AuditQuery(msgspec.Struct, frozen=True):
-    """Which entries to read, the newest first; None means any. From `since` on and before `until`,
+    """Selects entries, newest first; None matches any. `since` is inclusive and `until` exclusive,
     in ms since 1970."""
 
     limit: int
@@ -38,9 +24,9 @@ class AuditQuery(msgspec.Struct, frozen=True):
 
 
 class Revocation(msgspec.Struct, frozen=True):
-    """Tokens that hold no longer: the one with the id `subject` (kind `token`), those of the user
-    `subject` (`user`) or all of the hub (`hub`) that were issued until `issued_until` (ms since
-    1970). After `expires_at` (ms) every such token has expired anyway."""
+    """Revoked tokens: the one with the id `subject` (kind `token`), those of the user `subject`
+    (`user`) or of the whole hub (`hub`) that were issued until `issued_until` (ms since 1970).
+    After `expires_at` (ms) all of them have expired."""
 
     hub: str
     kind: str
@@ -49,22 +35,20 @@ class Revocation(msgspec.Struct, frozen=True):
     expires_at: int
 
 
-class AdministrationStore(Protocol):
-    """The audit log, and tokens that were taken back."""
+class AdministrationStore(Audited, Protocol):
+    """The audit log, and revoked tokens."""
 
     async def append_audit(self, entry: AuditEntry) -> None: ...
 
     async def read_audit(self, query: AuditQuery) -> list[AuditEntry]:
-        """Entries that match, the newest first."""
+        """Matching entries, newest first."""
 
     async def delete_audit_before(self, time: int) -> int:
-        """Drop entries that are older than this time (ms). Answers how many went."""
+        """Deletes entries older than this time (ms). Returns how many."""
 
-    async def save_revocation(
-        self, revocation: Revocation, audit: AuditEntry | None = None
-    ) -> None:
-        """Create or widen: a revocation never becomes smaller or shorter."""
+    async def save_revocation(self, revocation: Revocation) -> None:
+        """Creates or extends a revocation; it never becomes smaller or shorter."""
 
     async def read_revocations(self, hub: str | None, now: int) -> list[Revocation]:
-        """Those of one hub or of all that have not expired by `now` (ms), ordered by hub, kind,
-        subject."""
+        """Revocations of one hub, or of all, that are not expired at `now` (ms), ordered by hub,
+        kind, subject."""

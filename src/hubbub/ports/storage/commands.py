@@ -1,4 +1,4 @@
-"""Channels with an owner, and subscriptions of users."""
+"""Owned channels, and subscriptions of users."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ class CommandStore(Protocol):
     async def save_channel_record(
         self, hub: str, record: HChannel, most: int, share: int
     ) -> RecordSaved:
-        """Create the record, or put it in place of the one with the same owner; subscriptions of
-        users of the hub who do not take part (any more) end with it. A record that the hub itself
-        owns (`take_user_off_record`) gets the new owner. Without effect where the record is `owned`
-        by somebody else, the hub already has `most` of them (`full`), or its new owner `share`."""
+        """Creates the record, or replaces the one with the same owner; subscriptions of users who
+        are not participants (any more) are deleted. A record owned by the hub itself
+        (`take_user_off_record`) gets the new owner. Without effect if another user owns the record
+        (`owned`), the hub already has `most` records (`full`), or the new owner has `share`."""
 
     async def take_user_off_record(
         self, hub: str, channel: str, user_id: str
     ) -> frozenset[UserInRecord]:
-        """The user takes part no longer, and what the user owned belongs to the hub. Answers what
-        the user was there."""
+        """Removes the user from the participants; the user's ownership passes to the hub. Returns
+        the user's former roles."""
 
     async def read_channel_record(self, hub: str, channel: str) -> HChannel | None: ...
 
     async def read_channel_records(self, hub: str, channels: Sequence[str]) -> list[HChannel]:
-        """Those that are there, ordered by channel."""
+        """The existing records, ordered by channel."""
 
     async def list_channel_records(
         self, after: tuple[str, str], limit: int
     ) -> list[tuple[str, HChannel]]:
-        """Those of all hubs with the hub of each, behind a hub and channel, ordered by both."""
+        """Records of all hubs after a hub and channel, ordered by both."""
 
     async def add_user_subscription(self, hub: str, channel: str, user_id: str) -> bool:
-        """False where it was there."""
+        """Returns False if it existed."""
 
     async def delete_user_subscription(self, hub: str, channel: str, user_id: str) -> bool:
-        """Whether it was there."""
+        """Returns whether it existed."""
 
     async def read_user_subscriptions(self, hub: str, user_id: str) -> list[str]:
-        """The channels, in order."""
+        """The channels, sorted."""
 
     async def read_subscribed_users(self, hub: str, channel: str) -> list[str]:
-        """The users, in order."""
+        """The users, sorted."""
 
     async def delete_user_subscriptions_of(self, hub: str, user_id: str) -> int:
-        """Answers how many there were."""
+        """Returns how many were deleted."""

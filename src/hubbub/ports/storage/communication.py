@@ -1,4 +1,4 @@
-"""The communication service on disk: what is open, what is due, and who is reached how."""
+"""The communication service's tables: open messages, due deliveries, peers and collectives."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import msgspec
 from hubbub.domain.communication.peers import CollectiveInfo, PeerInfo
 from hubbub.domain.communication.steps import CommunicationStep, DeliveryRow
 from hubbub.domain.messages import Message
+from hubbub.ports.storage.audited import Audited
 
 
 class LoggedMessage(msgspec.Struct, frozen=True):
-    """A message of the log, with what became of it (`domain.communication.steps`)."""
+    """A message of the log with its state (`domain.communication.steps`)."""
 
     message: Message
     digest: bytes
@@ -22,8 +23,8 @@ class LoggedMessage(msgspec.Struct, frozen=True):
 
 
 class LogQuery(msgspec.Struct, frozen=True):
-    """Which messages of the log; empty fields match anything. `since` and `until` are times in
-    milliseconds since 1970, both included."""
+    """Selects messages of the log; empty fields match anything. `since` and `until` are in
+    milliseconds since 1970, both inclusive."""
 
     hub: str
     id: str = ""
@@ -37,15 +38,15 @@ class LogQuery(msgspec.Struct, frozen=True):
 
 
 class LogPage(msgspec.Struct, frozen=True):
-    """The newest first. `before` is where the next page begins, None after the last. A page may be
-    empty though others follow: a store looks at a bounded number of messages for each."""
+    """A page, newest first. `before` is the start of the next page, None after the last. A page may
+    be empty although others follow: a store examines a bounded number of messages per page."""
 
     messages: tuple[LoggedMessage, ...]
     before: int | None
 
 
 class PeerToken(msgspec.Struct, frozen=True):
-    """One for each peer: a new one replaces the old."""
+    """A peer's current token; a new one replaces it."""
 
     hub: str
     peer: str
@@ -54,57 +55,59 @@ class PeerToken(msgspec.Struct, frozen=True):
     """Milliseconds since 1970."""
 
 
-class CommunicationStore(Protocol):
+class CommunicationStore(Audited, Protocol):
     async def save_step(self, hub: str, step: CommunicationStep, partition: int, term: int) -> None:
-        """All of it or nothing. Raises `StaleOwner`."""
+        """Atomic. Raises `StaleOwner`."""
 
     async def read_logged(self, hub: str, ids: Sequence[str]) -> list[LoggedMessage]:
-        """Those of these ids that the log still has, by rising serial."""
+        """The messages with these ids that are still in the log, by ascending serial."""
 
     async def read_open(self, hub: str, after: int, limit: int) -> list[LoggedMessage]:
-        """Messages that are not decided, by rising serial behind `after`."""
+        """Undecided messages by ascending serial, after `after`."""
 
     async def read_deliveries(
         self, hub: str, state: int, after: tuple[int, int], limit: int
     ) -> list[DeliveryRow]:
-        """By rising serial and ordinal, behind these."""
+        """Deliveries by ascending serial and ordinal, after `after`."""
 
     async def read_deliveries_of(self, hub: str, keys: Sequence[str]) -> list[DeliveryRow]: ...
 
     async def read_busy_hubs(self) -> list[str]:
-        """Hubs with messages that are open or deliveries that are due."""
+        """Hubs with open messages or due deliveries."""
 
     async def query_log(self, query: LogQuery, before: int | None, limit: int) -> LogPage: ...
 
     async def save_peers(self, hub: str, peers: Sequence[tuple[str, PeerInfo]], most: int) -> bool:
-        """Create or replace. False: the hub would have more than `most`; nothing is saved then."""
+        """Creates or replaces peers. Returns False, without effect, if the hub would have more than
+        `most`."""
 
     async def read_peers(self, hub: str, ids: Sequence[str]) -> list[tuple[str, PeerInfo]]: ...
 
     async def list_peers(self, hub: str, after: str, limit: int) -> list[tuple[str, PeerInfo]]:
-        """By rising id, behind `after`."""
+        """Peers by ascending id, after `after`."""
 
     async def delete_peer(self, hub: str, peer: str) -> bool:
-        """Whether there was one; it leaves all collectives, and its token goes."""
+        """Deletes a peer with its token and memberships. Returns whether it existed."""
 
     async def save_collective(
         self, hub: str, collective: str, info: CollectiveInfo, most: int
     ) -> bool:
-        """Create or replace, members included. False: the hub has `most` others already."""
+        """Creates or replaces a collective with its members. Returns False, without effect, if the
+        hub has `most` others already."""
 
     async def read_collective(self, hub: str, collective: str) -> CollectiveInfo | None: ...
 
     async def list_collectives(self, hub: str, after: str, limit: int) -> list[tuple[str, str]]:
-        """Names and policies, by rising name behind `after`."""
+        """Names and policies by ascending name, after `after`."""
 
     async def delete_collective(self, hub: str, collective: str) -> bool: ...
 
     async def add_member(self, hub: str, collective: str, peer: str, most: int) -> bool | None:
-        """Behind the other members; one that is there stays where it is. None: there is no such
-        collective. False: it has `most` members already."""
+        """Appends a member; an existing member keeps its position. Returns None if there is no such
+        collective, False if it has `most` members already."""
 
     async def delete_member(self, hub: str, collective: str, peer: str) -> bool:
-        """Whether it was one."""
+        """Returns whether the peer was a member."""
 
     async def save_peer_token(self, token: PeerToken) -> None: ...
 

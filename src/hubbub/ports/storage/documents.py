@@ -1,5 +1,5 @@
-"""Documents of channels: their changes, which are appended with the channel's messages
-(`Append.change`), and snapshots, from which they are loaded."""
+"""Documents of channels: changes, which are appended with the channel's messages (`Append.change`),
+and snapshots, from which documents are loaded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Protocol
 
 import msgspec
 
+from hubbub.domain.audit import AuditEntry
+from hubbub.ports.storage.audited import Audited
 
-class DocumentChange(msgspec.Struct, frozen=True):
-    """What raised a document to this version. `at` is in milliseconds since 1970 and never falls
-    from one version to the next; `ops` is a JSON list of operations."""
+
+class StoredChange(msgspec.Struct, frozen=True):
+    """The change that led to this version. `at` is in milliseconds since 1970 and never decreases;
+    `ops` is a JSON list of operations."""
 
     version: int
     at: int
@@ -20,23 +23,25 @@ class DocumentChange(msgspec.Struct, frozen=True):
 
 
 class ChangeAppend(msgspec.Struct, frozen=True):
-    """A change to store. Its version continues the document's, in its epoch; for a document that
-    has no row yet the epoch is new and the version is 1. A change of no effect (`ops` empty) has
-    the document's present version, and is stored as a producer's put alone.
+    """A change to store. Its version continues the document's, in its epoch; a document without a
+    row gets a new epoch and version 1. A change without effect (empty `ops`) has the current
+    version and is stored only as a producer's put.
 
-    `size` is that of the document afterwards; `digest` tells the put of a producer from another
-    one under the same sequence. With `deletes`, the document goes with all changes and snapshots;
-    `epoch` is that of the next one, and what producers changed stays known."""
+    `size` is the document's size afterwards; `digest` distinguishes puts with the same sequence
+    number. With `deletes`, the document is deleted with all changes and snapshots; `epoch` is then
+    the next document's epoch, and producers' puts stay known.
+    """
 
     epoch: str
-    change: DocumentChange
+    change: StoredChange
     size: int
     digest: bytes = b""
     deletes: bool = False
+    audit: AuditEntry | None = None
 
 
 class DocumentHead(msgspec.Struct, frozen=True):
-    """Where a stored document stands. Changes from `first` to `version` are there."""
+    """The position of a stored document. Changes from `first` to `version` are stored."""
 
     epoch: str
     version: int
@@ -47,25 +52,25 @@ class DocumentHead(msgspec.Struct, frozen=True):
 
 
 class StoredDocument(msgspec.Struct, frozen=True):
-    """The newest snapshot up to a version (b"" where there is none: it begins as `{}`), and the
-    changes from there to that version. A version that is not known any more is below that of the
-    snapshot; -1 where its number is not known either."""
+    """The newest snapshot up to a version (b"" if there is none: the document began as `{}`), and
+    the changes from there to that version. If the version is no longer stored, the result's version
+    is lower than the snapshot's; -1 if its number is unknown as well."""
 
     head: DocumentHead
     version: int
     snapshot: bytes
     snapshot_version: int
     snapshot_at: int
-    changes: tuple[DocumentChange, ...]
+    changes: tuple[StoredChange, ...]
 
 
 class ChangesPage(msgspec.Struct, frozen=True):
-    """Changes in rising order. A page is bounded in bytes too, but never empty while there are
-    `more`. `bytes_behind` is the size of all operations in the direction of the query that were
-    there."""
+    """Changes in ascending order. A page is also bounded in bytes, but never empty while there are
+    `more`. `bytes_behind` is the total size of the stored operations in the direction of the
+    query."""
 
     head: DocumentHead | None
-    changes: tuple[DocumentChange, ...] = ()
+    changes: tuple[StoredChange, ...] = ()
     more: bool = False
     bytes_behind: int = 0
 
@@ -76,7 +81,7 @@ class ListedDocument(msgspec.Struct, frozen=True):
 
 
 class DocumentPut(msgspec.Struct, frozen=True):
-    """What a producer's change became."""
+    """The outcome of a producer's change."""
 
     epoch: str
     version: int
@@ -85,30 +90,35 @@ class DocumentPut(msgspec.Struct, frozen=True):
 
 
 class SnapshotSaved(msgspec.Struct, frozen=True):
-    """The oldest change that is still there, and by how many bytes the store grew."""
+    """The oldest stored change, and the growth of the store in bytes."""
 
     first: int
     added_bytes: int
 
 
-class DocumentStore(Protocol):
+class DocumentStore(Audited, Protocol):
     async def read_document(
-        self, hub: str, channel: str, at: int | None = None, at_time: int | None = None
+        self,
+        hub: str,
+        channel: str,
+        at: int | None = None,
+        at_time: int | None = None,
+        before: int | None = None,
     ) -> StoredDocument | None:
-        """As it is now, at a version, or as it was at a time (ms). None: nothing was ever written,
-        or the document was deleted."""
+        """Returns the document now, at a version, or at a time (ms); with `before`, from the newest
+        snapshot before that version. None: never written, or deleted."""
 
     async def read_document_changes(
         self, hub: str, channel: str, after: int, before: int | None, limit: int
     ) -> ChangesPage:
-        """The oldest changes behind `after`; with `before`, the newest before that version."""
+        """The oldest changes after `after`; with `before`, the newest before that version."""
 
     async def read_document_put(self, producer: int, sequence: int) -> DocumentPut | None: ...
 
     async def read_documents(
         self, hub: str, after: str, limit: int, prefix: str = ""
     ) -> list[ListedDocument]:
-        """In the order of their channels' names, those behind `after` that begin with `prefix`."""
+        """Documents by channel name, after `after`, whose names begin with `prefix`."""
 
     async def save_snapshot(
         self,
@@ -122,6 +132,6 @@ class DocumentStore(Protocol):
         partition: int,
         term: int,
     ) -> SnapshotSaved | None:
-        """Keep a snapshot, and drop the changes that it or an earlier one covers, but for the last
-        `keep_changes` (0: all stay). None where the document has another epoch by now. Raises
-        `StaleOwner`."""
+        """Stores a snapshot, and deletes the changes that it or an earlier snapshot covers, except
+        the last `keep_changes` (0: keep all). Returns None if the document has another epoch now.
+        Raises `StaleOwner`."""

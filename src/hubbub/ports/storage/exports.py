@@ -1,4 +1,4 @@
-"""How far the journal has got with the stored messages."""
+"""The journal's export positions in the stored messages."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 class ExportStore(MessageHistory, Protocol):
-    """Positions of the journal in each channel."""
+    """The journal's position in each channel."""
 
     async def save_exported(self, exported: Sequence[Exported]) -> None:
-        """Messages up to there are in the journal and synced. A position never moves back; one of
-        another epoch, or of a channel that is gone, is passed over."""
+        """Records that messages up to these positions are in the journal and synced. A position
+        never moves back; one with another epoch, or of a deleted channel, is ignored."""
 
     async def read_exported(self, hub: str, channel: str) -> int:
-        """The serial up to which the channel's messages are in the journal, 0 if none is. While a
-        hub keeps a journal, retention must not delete any behind it."""
+        """The serial up to which the channel's messages are in the journal, 0 if none. While a hub
+        keeps a journal, retention must not delete messages after it."""
 
     async def read_unexported(
         self, after: tuple[str, str] | None, limit: int
     ) -> list[tuple[str, str]]:
-        """Hub and name of channels with messages that are not in the journal yet, in order, from
-        the first or from behind `after`."""
+        """Hub and name of channels with messages that are not yet in the journal, in order, from
+        the first or after `after`."""

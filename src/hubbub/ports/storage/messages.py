@@ -1,4 +1,4 @@
-"""Messages of channels: append, read, delete; and the retained one of each."""
+"""Messages of channels: append, read, delete; and each channel's retained message."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hubbub.ports.storage.documents import ChangeAppend
 
 
 class ChannelHead(msgspec.Struct, frozen=True):
-    """Where a stored channel stands: the serial of its newest message in this epoch (0: none yet),
-    and the oldest serial that is still there (head + 1 where nothing is)."""
+    """The position of a stored channel: the serial of its newest message in this epoch (0: none
+    yet), and the oldest stored serial (head + 1 if none is stored)."""
 
     epoch: str
     head: int
@@ -23,16 +23,15 @@ class ChannelHead(msgspec.Struct, frozen=True):
 
 
 class Append(msgspec.Struct, frozen=True):
-    """One message to store, under the term with which the writer owns the channel's partition.
+    """One message to store, under the term in which the writer owns the channel's partition.
 
-    `epoch` and `message.serial` continue the channel's head: for a channel that has no row yet
-    the epoch is new and the serial is 1. `retain_until` (ms since 1970) also makes it the
-    channel's retained message, in the same transaction. `producer` (a `Producer.id`) and
-    `sequence` make it known as that producer's put; 0: nobody's.
+    `epoch` and `message.serial` continue the channel's head; a channel without a row gets a new
+    epoch and serial 1. `retain_until` (ms since 1970) also makes it the channel's retained message,
+    in the same transaction. `producer` (a `Producer.id`) and `sequence` record it as that
+    producer's put; 0: none.
 
-    With `change`, a change of the channel's document is stored: alone where the message has no
-    serial, or together with the message. With `communication`, that step is part of the same
-    transaction.
+    With `change`, a change of the channel's document is stored: alone if the message has no serial,
+    or together with the message. `communication` is a step in the same transaction.
     """
 
     message: Message
@@ -46,9 +45,9 @@ class Append(msgspec.Struct, frozen=True):
     communication: CommunicationStep | None = None
 
 
-class Published(msgspec.Struct, frozen=True):
-    """How many messages of a user were found, by channel; the search goes on behind the serial
-    `after` of the channel."""
+class MessagesOfUser(msgspec.Struct, frozen=True):
+    """How many messages of a user were found, by channel; the search continues after the serial
+    `after`."""
 
     found: dict[str, int]
     channel: str
@@ -57,8 +56,8 @@ class Published(msgspec.Struct, frozen=True):
 
 
 class StoredChannel(msgspec.Struct, frozen=True):
-    """A channel that holds messages, those from `first` to `head`; up to the first one, none was
-    published later than `oldest_at` (ms)."""
+    """A channel with stored messages from `first` to `head`. The first message was published at
+    `oldest_at` (ms) or earlier, the newest at `last_at`."""
 
     hub: str
     name: str
@@ -67,11 +66,12 @@ class StoredChannel(msgspec.Struct, frozen=True):
     first: int
     oldest_at: int
     stored_bytes: int
+    last_at: int
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """How many messages went, the bytes of their payloads, and the oldest serial that is still
-    there (head + 1 where nothing is, 1 where nothing ever was)."""
+    """The number of deleted messages, the bytes of their payloads, and the oldest stored serial
+    (head + 1 if none is stored, 1 if none ever was)."""
 
     messages: int
     stored_bytes: int
@@ -85,10 +85,10 @@ class Retained(msgspec.Struct, frozen=True):
 
 
 class StoredPage(msgspec.Struct, frozen=True):
-    """Messages in rising order of serial, with the head they were read against. `more`: further
-    messages exist in the direction of the query. Messages of more than `PAGE_BYTES` together make a
-    page shorter than its limit, but never empty while there are more; a store loads no more than
-    that, and one message, into memory."""
+    """Messages in ascending order of serial, with the head at the time of reading. `more`: further
+    messages exist in the direction of the query. A page with more than `PAGE_BYTES` is shorter than
+    its limit, but never empty while there are more; a store loads no more than that, plus one
+    message, into memory."""
 
     messages: tuple[Message, ...]
     more: bool
@@ -96,10 +96,10 @@ class StoredPage(msgspec.Struct, frozen=True):
 
 
 class MessageHistory(Protocol):
-    """Stored messages, to read."""
+    """Read access to stored messages."""
 
     async def read_head(self, hub: str, channel: str) -> ChannelHead | None:
-        """None if nothing was ever stored in this channel."""
+        """None if the channel never stored anything."""
 
     async def read_after(self, hub: str, channel: str, serial: int, limit: int) -> StoredPage:
         """The oldest messages with a greater serial."""
@@ -110,30 +110,29 @@ class MessageHistory(Protocol):
         """The newest messages with a smaller serial (None: the newest of all)."""
 
     async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """Messages that were published after this time (ms), those with the smallest serials.
-        Right even where the clock was set back between them."""
+        """Messages published after this time (ms), with the smallest serials. Correct even if the
+        clock was set back in between."""
 
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """Messages that were published before this time (ms), those with the greatest serials."""
+        """Messages published before this time (ms), with the greatest serials."""
 
 
 AppendAll = Callable[[Sequence[Append]], Awaitable[list[Exception | None]]]
-"""What `MessageStore.append` does, for those who need no more of the store."""
+"""The signature of `MessageStore.append`, for callers that need nothing else of the store."""
 
 
 class MessageStore(MessageHistory, Protocol):
     """Stored and retained messages."""
 
     async def append(self, appends: Sequence[Append]) -> list[Exception | None]:
-        """Store messages, of any number of channels, in one transaction where possible.
+        """Stores messages of any number of channels, in one transaction if possible.
 
-        Answers for each, in order: None when it is on disk, `StaleOwner` if its term is no longer
-        the partition's, `Conflict` if it does not continue the channel's head. One refused append
-        does not touch the others, except that later ones of the same channel are refused too (no
-        gap can arise). Raises `StoreUnavailable` if nothing was stored; where a call is so large
-        or of so many hubs that it took several transactions and only some of them failed, the
-        messages of those answer `StoreUnavailable`. Calls that overlap in time are grouped into
-        one commit.
+        Returns a result for each, in order: None when it is on disk, `StaleOwner` if its term is
+        outdated, `Conflict` if it does not continue the channel's head. A refused append does not
+        affect others, except that later ones of the same channel are refused as well (so no gap can
+        arise). Raises `StoreUnavailable` if nothing was stored; if a large call took several
+        transactions and only some failed, their messages get `StoreUnavailable`. Concurrent calls
+        are grouped into one commit.
         """
 
     async def delete_before(
@@ -145,10 +144,10 @@ class MessageStore(MessageHistory, Protocol):
         term: int,
         spare_unread: bool = False,
     ) -> Deleted:
-        """Drop messages with a smaller serial; the head stays. With `spare_unread`, only those that
-        every cursor of the channel has passed when they go. A long deletion takes several
-        transactions, the oldest messages first. Raises `StaleOwner`; what went before stays
-        gone."""
+        """Deletes messages with a smaller serial; the head stays. With `spare_unread`, only
+        messages that every cursor of the channel has passed at that moment. A long deletion takes
+        several transactions, oldest messages first. Raises `StaleOwner`; earlier transactions stay
+        committed."""
 
     async def erase_messages(
         self,
@@ -160,44 +159,54 @@ class MessageStore(MessageHistory, Protocol):
         partition: int,
         term: int,
     ) -> ErasedMessages:
-        """Take publisher, payload and attributes off what a user published, and these messages out
-        of their conversations, looking through at most so many messages behind the serial `after`;
-        of the log of communication also off what the user as a peer was sent, and delete copies
-        that were to go there. Raises `StaleOwner`."""
+        """Removes publisher, payload and attributes from a user's messages, and the messages from
+        their conversations, examining at most `most` messages after the serial `after`. In the
+        communication log, also from messages sent to the user as a peer, whose pending copies are
+        deleted. Raises `StaleOwner`."""
 
     async def find_published(self, hub: str, user_id: str) -> dict[str, int]:
-        """How many stored messages of a user there are, by channel; looks at all messages of the
-        hub. In the log of communication, messages to the user and copies for the user count,
-        too."""
+        """The number of stored messages of a user, by channel; scans all messages of the hub. In
+        the communication log, messages and copies to the user count, too."""
 
     async def stored_bytes(self, hub: str) -> int:
-        """The payload bytes that the hub's messages take up."""
+        """The total payload bytes of the hub's stored messages."""
+
+    async def used_bytes(self, hub: str) -> int:
+        """The total size of the hub's rows, except sessions, revocations and audit log, maintained
+        in the transactions that change them. An estimate from each row's columns, without pages and
+        indexes; text counts by character."""
 
     async def read_stored_hubs(self) -> list[str]:
-        """The hubs that have stored something, in order."""
+        """The hubs with stored data, sorted."""
 
-    async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
-        """The hub's channels that hold messages, in the order of their names, those behind
-        `after`."""
+    async def read_channels(
+        self, hub: str, after: str, limit: int, backwards: bool = False
+    ) -> list[StoredChannel]:
+        """The hub's channels with messages by name, after `after`. `backwards`: before it, in
+        descending order."""
+
+    async def read_channels_named(self, hub: str, names: Sequence[str]) -> list[StoredChannel]:
+        """The channels among `names` that hold messages."""
 
     async def first_at(self, hub: str, channel: str, time: int) -> int:
-        """The serial before which every message was published before this time (ms), the greatest
-        one that can be told without looking at all; head + 1 if all were."""
+        """A serial before which every message was published before this time (ms): the greatest
+        that can be found without scanning all; head + 1 if all are older."""
 
     async def first_within(self, hub: str, channel: str, most_bytes: int) -> int:
-        """The first serial from which on the messages take up at most so many bytes of payload.
-        Where very many messages lie before it, an earlier one that leads there, step by step."""
+        """The first serial from which the messages take at most `most_bytes` of payload. If very
+        many messages precede it, an earlier serial: repeated calls advance to it."""
 
     async def save_retained(
         self, message: Message, expires_at: int, partition: int, term: int
     ) -> None:
-        """Replace the channel's retained message. Raises `StaleOwner`."""
+        """Replaces the channel's retained message. Raises `StaleOwner`."""
 
     async def measure(self, hub: str, channel: str, limit: int) -> tuple[int, int]:
-        """How many messages are stored in the channel, and their bytes; of the newest `limit`."""
+        """The count and the bytes of the channel's stored messages, limited to the newest
+        `limit`."""
 
     async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
-        """The retained message, if it has not expired by `now` (ms)."""
+        """The retained message, unless it is expired at `now` (ms)."""
 
     async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
         """Raises `StaleOwner`."""

@@ -1,4 +1,4 @@
-"""Notifications of channels, and what is read of them. Times are milliseconds since 1970."""
+"""Notifications of channels and their read state. Times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from hubbub.domain.notifications import (
     Selection,
     StoredNotifications,
 )
+from hubbub.ports.storage.audited import Audited
 
 
 class ChannelKey(msgspec.Struct, frozen=True):
-    """A channel, and the term under which the writer owns its partition."""
+    """A channel, and the term in which the writer owns its partition."""
 
     hub: str
     channel: str
@@ -26,22 +27,22 @@ class ChannelKey(msgspec.Struct, frozen=True):
 
 
 class NotificationBounds(msgspec.Struct, frozen=True):
-    """Beyond `most` notifications of a channel the oldest go; none stays for longer than
-    `age_ms`."""
+    """Retention of a channel: the oldest notifications beyond `most` are deleted, and all that are
+    older than `age_ms`."""
 
     most: int
     age_ms: int
 
 
 class StoredCreation(msgspec.Struct, frozen=True):
-    """What became of an item, and its timestamp; 0 for a conflict."""
+    """The result of creating an item, and its timestamp; 0 for a conflict."""
 
     outcome: Literal["created", "duplicate", "conflict"]
     timestamp: int = 0
 
 
 class CreatedNotifications(msgspec.Struct, frozen=True):
-    """`freed` are the bytes of those that had to go."""
+    """`freed`: bytes of the notifications deleted to make room."""
 
     creations: tuple[StoredCreation, ...]
     state: NotificationState
@@ -50,8 +51,7 @@ class CreatedNotifications(msgspec.Struct, frozen=True):
 
 
 class ChangedNotifications(msgspec.Struct, frozen=True):
-    """Id and timestamp of each notification that is another now, or is gone; ids that are not
-    there; the bytes that were freed."""
+    """Id and timestamp of each changed or deleted notification; unknown ids; freed bytes."""
 
     changed: tuple[tuple[str, int], ...]
     unknown: tuple[str, ...]
@@ -59,16 +59,20 @@ class ChangedNotifications(msgspec.Struct, frozen=True):
     freed: int = 0
     due_at: int = 0
 
+    def __bool__(self) -> bool:
+        """Whether anything changed."""
+        return bool(self.changed)
+
 
 class LoadedNotifications(msgspec.Struct, frozen=True):
     state: NotificationState
     due_at: int
-    """No notification of the channel expires before."""
+    """The earliest time at which a notification of the channel may expire."""
 
 
-class NotificationStore(Protocol):
-    """A write raises `StaleOwner` under an old term. A channel that is not there yet has the
-    `epoch` that the caller gives."""
+class NotificationStore(Audited, Protocol):
+    """A write raises `StaleOwner` under an outdated term. A new channel gets the `epoch` that the
+    caller passes."""
 
     async def read_notification_state(
         self, hub: str, channel: str
@@ -82,13 +86,14 @@ class NotificationStore(Protocol):
         now: int,
         bounds: NotificationBounds,
     ) -> CreatedNotifications:
-        """All items have ids. Timestamps follow `now` and the last one of the channel."""
+        """All items have ids. Timestamps are greater than the channel's last one and at least
+        `now`."""
 
     async def mark_notifications(
         self, key: ChannelKey, epoch: str, which: Selection, read_at: int | None, by: str | None
     ) -> ChangedNotifications:
-        """As read at this time, or as unread (None). Those that are so already do not change. The
-        revision rises where any did."""
+        """Marks notifications as read at `read_at`, or as unread (None). Those already in that
+        state do not change. The revision rises if any changed."""
 
     async def delete_notifications(
         self, key: ChannelKey, epoch: str, which: Selection
@@ -99,17 +104,17 @@ class NotificationStore(Protocol):
     ) -> ChangedNotifications: ...
 
     async def forget_notifications(self, key: ChannelKey) -> int:
-        """Delete the channel with all notifications. Answers the bytes that were freed."""
+        """Deletes the channel with all notifications. Returns the freed bytes."""
 
     async def anonymise_notifications(self, hub: str, user_id: str) -> int:
-        """Take a user's id off all notifications of the hub that the user wrote or read. Answers
-        how many they were."""
+        """Removes a user's id from all notifications of the hub that the user wrote or read.
+        Returns how many."""
 
     async def read_notifications(self, query: PageNotifications) -> StoredNotifications | None:
-        """None where nothing was ever created. A page may be shorter than its limit, as pages of
-        messages are."""
+        """None if nothing was ever created. A page may be shorter than its limit, like pages of
+        messages."""
 
     async def read_due_notifications(
         self, now: int, after: tuple[str, str], limit: int
     ) -> list[tuple[str, str]]:
-        """Hub and name of channels with expired notifications, in order, those behind `after`."""
+        """Hub and name of channels with expired notifications, in order, after `after`."""

@@ -1,4 +1,4 @@
-"""Who owns which partition, and which nodes reach the database."""
+"""Ownership of partitions, and heartbeats of nodes in the database."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ class PartitionStore(Protocol):
     async def acquire_partitions(
         self, partitions: Sequence[int], owner: str, seen: Mapping[int, int] | None = None
     ) -> dict[int, int]:
-        """Take the partitions over: each gets a term higher than any before, which is returned.
-        From then on every write under an older term is refused. `seen`: the terms that the caller
-        has read; a partition whose term is another one by now stays as it is, and is left out."""
+        """Takes over partitions: each gets a new, higher term, which is returned; writes under
+        older terms are refused from then on. `seen`: the terms that the caller has read; a
+        partition whose term has changed is left unchanged and omitted."""
 
     async def read_terms(self, partitions: Sequence[int]) -> dict[int, int]:
-        """The current terms of those that anybody ever owned."""
+        """The current terms of partitions that were ever owned."""
 
     async def count_beat(self, node: str) -> dict[str, int]:
-        """Raise this node's number by one; answers the numbers of all nodes."""
+        """Increments this node's heartbeat counter; returns the counters of all nodes."""
 
     async def forget_node(self, node: str) -> None:
-        """It left in good order: it has no number any more."""
+        """Deletes the counter of a node that left in good order."""

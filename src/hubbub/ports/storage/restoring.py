@@ -1,4 +1,4 @@
-"""Replacing the rows of one hub by those of a backup, while the store is in use."""
+"""Replaces the rows of one hub by those of a backup, while the store is in use."""
 
 from __future__ import annotations
 
@@ -6,46 +6,47 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from hubbub.domain.errors import HubbubError
-from hubbub.ports.storage.administration import AuditEntry
+from hubbub.ports.storage.audited import Audited
 
 Value = int | str | bytes | None
-"""Of a column."""
+"""The value of a column."""
 
 
-class RestoreStore(Protocol):
-    """What is staged takes no part in anything before `switch_hub`; after a crash it is still
-    there, until `discard_restore`."""
+class RestoreStore(Audited, Protocol):
+    """Staged rows have no effect before `switch_hub`; after a crash they remain until
+    `discard_restore`."""
 
     async def begin_restore(self, restore: str) -> None:
-        """Let rows be staged under this name, which no other restore has."""
+        """Creates a restore under this unique name."""
 
     async def stage_rows(
         self, restore: str, table: str, rows: Sequence[Sequence[Value]]
     ) -> list[int]:
-        """Load rows that are about to become a hub's, in the columns of the table. Answers the ids
-        that they got, in order, where the table counts them."""
+        """Stages rows with the columns of the table. Returns their new ids, in order, for tables
+        with generated ids."""
 
     def hold_writes(self, hub: str, error: HubbubError) -> None:
-        """From now on writes of the hub raise the error, except those of a restore."""
+        """Makes writes of the hub raise the error, except those of a restore."""
 
     def release_writes(self, hub: str) -> None: ...
 
     async def settle_writes(self, hub: str) -> None:
-        """Wait until all that was written to the hub before `hold_writes`, and all that was asked
-        of it, is done."""
+        """Waits until all writes and reads of the hub that began before `hold_writes` have
+        ended."""
 
-    async def switch_hub(self, restore: str, hub: str, audit: AuditEntry | None = None) -> None:
-        """Replace all rows of the hub by those that are staged, in one transaction. Its restorable
-        sessions go. Raises `Conflict` where the restore was given up."""
+    async def switch_hub(self, restore: str, hub: str) -> None:
+        """Replaces all rows of the hub by the staged rows in one transaction, and deletes its
+        restorable sessions. Raises `Conflict` if the restore was given up."""
 
     async def give_up_restore(self, restore: str) -> bool:
-        """From now on `switch_hub` is refused. False: it has happened, or was refused before."""
+        """Makes `switch_hub` fail from now on. Returns False if the switch has happened, or the
+        restore was given up before."""
 
     async def discard_restore(self, restore: str) -> None:
-        """Give up, and delete what is staged and what was replaced, in slices."""
+        """Gives up, and deletes the staged and the replaced rows, in slices."""
 
     async def read_restores(self) -> list[str]:
-        """The restores with rows that are staged or were replaced."""
+        """The restores with staged or replaced rows."""
 
     async def count_hub_rows(self, hub: str) -> Mapping[str, int]:
-        """Rows of a hub by table, of the tables that say something to people."""
+        """Counts of a hub's rows by table, for tables that are meaningful to people."""

@@ -1,4 +1,4 @@
-"""Sessions that may be restored."""
+"""Restorable sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 
 class SessionSnapshot(msgspec.Struct, frozen=True):
-    """A session that may be restored by whoever holds the key with this hash."""
+    """A session that can be restored with the key that has this hash."""
 
     key_hash: bytes
     hub: str
@@ -18,24 +18,24 @@ class SessionSnapshot(msgspec.Struct, frozen=True):
     expires_at: int
     """Milliseconds since 1970."""
     holder: str = ""
-    """The process that the session is connected to: the snapshot lasts at least as long as the
-    sessions of that process are held (`hold_sessions`). Empty: the connection is gone."""
+    """The process to which the session is connected: the snapshot lives at least as long as
+    `hold_sessions` extends that process's sessions. Empty: disconnected."""
 
 
 class SessionStore(Protocol):
-    """Snapshots of sessions, and the removal of what has expired."""
+    """Snapshots of sessions, and the deletion of expired rows."""
 
     async def save_sessions(self, snapshots: Sequence[SessionSnapshot]) -> None:
-        """Create or replace, by key hash."""
+        """Creates or replaces by key hash."""
 
     async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
-        """The snapshot, if it has not expired by `now` (ms)."""
+        """The snapshot, unless it is expired at `now` (ms)."""
 
     async def hold_sessions(self, holder: str, until: int) -> None:
-        """The snapshots of this holder do not expire before `until` (ms)."""
+        """Extends the snapshots of this holder to at least `until` (ms)."""
 
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None: ...
 
     async def delete_expired(self, now: int) -> int:
-        """Drop retained messages, sessions, revocations and push tokens that have expired. Answers
-        how many went."""
+        """Deletes expired retained messages, sessions, revocations and push tokens. Returns how
+        many."""

@@ -1,4 +1,4 @@
-"""The index of conversations: which threads a channel has, and the messages of one."""
+"""The index of conversations: the threads of a channel, and the messages of a thread."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hubbub.ports.storage.messages import ChannelHead, StoredPage
 
 
 class StoredThreads(msgspec.Struct, frozen=True):
-    """Threads in rising order of their first serials, with the head they were read against. Bounded
-    in bytes like a `StoredPage`."""
+    """Threads in ascending order of their first serials, with the head at the time of reading.
+    Bounded in bytes like a `StoredPage`."""
 
     threads: tuple[Thread, ...]
     more: bool
@@ -20,20 +20,20 @@ class StoredThreads(msgspec.Struct, frozen=True):
 
 
 class ThreadStore(Protocol):
-    """The index is kept up in the transactions that append and delete messages. A channel that
-    was written by a Hubbub without the index has none until `index_threads` has made it; from then
-    on appends keep it up."""
+    """The index is updated in the transactions that append and delete messages. A channel written
+    by a version without the index has none until `index_threads` has built it; later appends keep
+    it current."""
 
     async def threads_indexed(self, hub: str, channel: str) -> bool:
         """Whether the index covers every message of the channel."""
 
     async def index_threads(self, hub: str, channel: str, partition: int, term: int) -> None:
-        """Bring the index up to the channel's head, in several transactions. Raises
-        `StaleOwner`; what was indexed before stays so."""
+        """Builds the index up to the channel's head, in several transactions. Raises `StaleOwner`;
+        earlier transactions stay committed."""
 
     async def read_threads(self, query: ThreadsQuery) -> StoredThreads:
-        """A page of the channel's threads. A thread is there as long as one of its messages is;
-        it has a status as long as the newest message that sets one is there."""
+        """A page of the channel's threads. A thread exists while one of its messages does; it has a
+        status while the newest message that sets one exists."""
 
     async def read_conversation(
         self, hub: str, channel: str, conversation: str, after: int, limit: int

@@ -7,12 +7,13 @@ from typing import Protocol
 import msgspec
 
 from hubbub.domain.messages import Message
+from hubbub.ports.storage.audited import Audited
 from hubbub.ports.storage.messages import ChannelHead, MessageHistory
 
 
 class ProducerRecord(msgspec.Struct, frozen=True):
-    """A producer of puts to one channel. `sequence` is that of its last put, 0 before the first;
-    it is never forgotten, also when the message is."""
+    """A producer of puts to one channel. `sequence` is the number of its last put, 0 before the
+    first; it outlives the message."""
 
     id: int
     fence: int
@@ -20,8 +21,8 @@ class ProducerRecord(msgspec.Struct, frozen=True):
 
 
 class SavedCursor(msgspec.Struct, frozen=True):
-    """Where a durable subscription stands: everything up to `floor` is done, `state` is the
-    engine's own record of the rest."""
+    """The saved cursor of a durable subscription: everything up to `floor` is acknowledged, `state`
+    is the engine's encoding of the rest."""
 
     hub: str
     channel: str
@@ -31,8 +32,8 @@ class SavedCursor(msgspec.Struct, frozen=True):
     state: bytes
 
 
-class TopicStore(MessageHistory, Protocol):
-    """Producers and cursors: the state of exactly-once delivery besides the messages."""
+class TopicStore(Audited, MessageHistory, Protocol):
+    """Producers and cursors: the state of exactly-once delivery."""
 
     async def open_producer(
         self,
@@ -45,27 +46,31 @@ class TopicStore(MessageHistory, Protocol):
         take_over: bool,
         at_most: int,
     ) -> ProducerRecord:
-        """The producer as it stands on disk, made if it is new. `take_over` raises its fence.
-        Raises `StaleOwner`, and `QuotaExceeded` if it is new and the principal has `at_most`
-        producers of the channel already."""
+        """Returns the stored producer, creating it if necessary. `take_over` increments its fence.
+        Raises `StaleOwner`, and `QuotaExceeded` if it is new and the principal already has
+        `at_most` producers of the channel."""
 
     async def read_producer(
         self, hub: str, channel: str, principal: str, producer: str
     ) -> ProducerRecord | None:
-        """The producer as it stands on disk, if it ever was opened."""
+        """The stored producer; None if it was never opened."""
 
     async def read_put(
         self, producer_id: int, sequence: int, hub: str, channel: str
     ) -> Message | None:
-        """The message that a producer put under this sequence; None: never, or it was deleted."""
+        """The message that a producer put under this sequence number; None: never put, or
+        deleted."""
+
+    async def create_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
+        """Like `save_cursor`, for a new subscription. Raises `StaleOwner`, `QuotaExceeded`."""
 
     async def save_cursor(self, cursor: SavedCursor, partition: int, term: int) -> None:
-        """Create or replace. Raises `StaleOwner`."""
+        """Creates or replaces. Raises `StaleOwner`."""
 
     async def delete_cursor(
         self, hub: str, channel: str, owner: str, name: str, partition: int, term: int
     ) -> bool:
-        """Whether it was there. Raises `StaleOwner`."""
+        """Returns whether it existed. Raises `StaleOwner`."""
 
     async def read_cursors(
         self,
@@ -76,16 +81,16 @@ class TopicStore(MessageHistory, Protocol):
         limit: int | None = None,
         text: str = "",
     ) -> list[SavedCursor]:
-        """Of one channel or all, of one owner or all; ordered by channel, owner, name, those behind
-        `after`. With `text`: where one of the three holds it."""
+        """Cursors of one channel or all, of one owner or all; ordered by channel, owner, name,
+        after `after`. `text`: only those with it in one of the three."""
 
     async def count_cursors(
         self, hub: str, channel: str | None = None, owner: str | None = None, text: str = ""
     ) -> int:
-        """How many `read_cursors` finds in all."""
+        """The total number of cursors that `read_cursors` finds."""
 
     async def read_cursor_page(
         self, after: tuple[str, str, str, str] | None, limit: int
     ) -> list[tuple[SavedCursor, ChannelHead | None]]:
         """Cursors of all hubs with their channels' heads, ordered by hub, channel, owner, name,
-        those behind `after`."""
+        after `after`."""

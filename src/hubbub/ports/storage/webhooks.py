@@ -1,4 +1,4 @@
-"""Webhooks and the topics of the web."""
+"""Webhooks and web topics."""
 
 from __future__ import annotations
 
@@ -6,47 +6,51 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from hubbub.domain.webhooks import Webhook, WebTopic
+from hubbub.ports.storage.audited import Audited
 
 
-class WebhookStore(Protocol):
+class WebhookStore(Audited, Protocol):
     """Webhooks, and the topics that web publishers registered."""
 
     async def add_web_topic(self, topic: WebTopic) -> bool:
-        """False: there is one for this channel already, which stays as it is."""
+        """Returns False, without effect, if the channel already has a topic."""
 
     async def save_web_topic(self, topic: WebTopic) -> None:
-        """Create or replace."""
+        """Creates or replaces."""
 
     async def read_web_topic(self, hub: str, channel: str) -> WebTopic | None: ...
 
     async def list_web_topics(self, hub: str, after: str, limit: int) -> list[WebTopic]:
-        """In the order of their channels, those behind `after`."""
+        """Topics by channel name, after `after`."""
 
     async def delete_web_topic(self, hub: str, channel: str) -> bool:
-        """Whether it was there."""
+        """Returns whether it existed."""
 
     async def note_ping(self, hub: str, channel: str, url: str, now: int) -> None:
-        """There is something new at the URL. Makes the topic where there is none; `pinged_at`
-        becomes `now` (ms since 1970), and always rises."""
+        """Records that the URL has new content. Creates the topic if necessary; `pinged_at` becomes
+        `now` (ms since 1970) and always rises."""
 
     async def note_failed_fetch(self, hub: str, channel: str, failures: int, error: str) -> None:
-        """The fetch is tried again."""
+        """Records a failed fetch, which will be retried."""
 
     async def end_ping(self, hub: str, channel: str, pinged_at: int, well: bool) -> bool:
-        """What was new then was fetched (`well`), or is given up. False: there is a newer ping, or
-        no topic any more."""
+        """Ends the ping: its content was fetched (`well`) or given up. Returns False if there is a
+        newer ping, or no topic any more."""
 
     async def read_pinged(self, partitions: Sequence[int]) -> list[WebTopic]:
-        """Topics of these partitions that are still to be fetched."""
+        """Topics of these partitions with pending fetches."""
+
+    async def create_webhook(self, webhook: Webhook) -> None:
+        """Like `save_webhook`, for a new webhook. Raises `QuotaExceeded`."""
 
     async def save_webhook(self, webhook: Webhook) -> None:
-        """Create or replace, by hub and id."""
+        """Creates or replaces by hub and id."""
 
     async def delete_webhook(self, hub: str, webhook: str) -> bool:
-        """Whether there was one with this id."""
+        """Returns whether it existed."""
 
     async def read_webhook(self, hub: str, webhook: str) -> Webhook | None:
-        """By its id."""
+        """Looks up a webhook by id."""
 
     async def read_webhooks(
         self,
@@ -59,9 +63,9 @@ class WebhookStore(Protocol):
         owner: str | None = None,
         peers: bool | None = None,
     ) -> list[Webhook]:
-        """Of one hub, channel, owner or some partitions, or all; ordered by hub and id, those
-        behind `after`. With `text`: where id, channel or callback holds it. `peers`: only those of
-        the kind `peer`, or only the others."""
+        """Webhooks of one hub, channel, owner or some partitions, or all; ordered by hub and id,
+        after `after`. `text`: only those with it in id, channel or callback. `peers`: only the kind
+        `peer`, or only the others."""
 
     async def count_webhooks(
         self,
@@ -71,4 +75,4 @@ class WebhookStore(Protocol):
         owner: str | None = None,
         peers: bool | None = None,
     ) -> int:
-        """How many `read_webhooks` finds."""
+        """The number of webhooks that `read_webhooks` finds."""

@@ -1,1 +1,1 @@
-"""How messages of peers look in e-mail, chat, feeds and JSON: each way without I/O."""
+"""Conversion of peers' messages to and from e-mail, chat, feeds and JSON, without I/O."""

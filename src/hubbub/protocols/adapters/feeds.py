@@ -1,4 +1,4 @@
-"""The message that an entry of a feed becomes."""
+"""Converts an entry of a feed to a message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MAX_TEXT_CHARS = 100_000
 _MAX_HEADER_CHARS = 1000
 _ENTITY = "<!ENTITY"
 DECLARATIONS = tuple(_ENTITY.encode(name) for name in ("ascii", "utf-16-le", "utf-16-be"))
-"""What a feed that declares entities holds: none needs them, and some use them to fill memory."""
+"""Markers of entity declarations, in which feeds are rejected: no feed needs entities, and nested
+ones can exhaust memory."""
 
 
 def declares_entities(body: bytes) -> bool:
@@ -23,8 +24,8 @@ def declares_entities(body: bytes) -> bool:
 def entry_message(
     url: str, feed: Mapping[str, Any], entry: Mapping[str, Any], type: str, receiver: str
 ) -> PeerMessage:
-    """`feed` and `entry` as feedparser reads them. The id depends on the URL of the feed and on the
-    entry's own id, or on its link and title."""
+    """`feed` and `entry` as feedparser returns them. The id is derived from the feed's URL and the
+    entry's id, or its link and title."""
     title, link = _line(entry.get("title")), _line(entry.get("link"))
     identity = _line(entry.get("id")) or f"{link}\n{title}"
     summary = _summary(entry)

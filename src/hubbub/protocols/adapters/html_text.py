@@ -1,4 +1,4 @@
-"""The text of a page in HTML."""
+"""Extracts text from HTML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Page(HTMLParser):
 
 
 def html_text(page: str) -> str:
-    """What a person reads of a page, line by line."""
+    """The visible text of a page, line by line."""
     reader = _Page()
     reader.feed(page)
     reader.close()

@@ -1,4 +1,4 @@
-"""Message ids of e-mail: which mail is which message, so that answers find what they answer."""
+"""Message ids in e-mail: maps mails to messages, so that replies refer to the right message."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from urllib.parse import quote, unquote
 
 MAIL_PREFIX = "mail:"
-"""Begins the ids of messages that came in by e-mail; the rest is the mail's own Message-ID."""
+"""The prefix of ids of messages received by e-mail; the rest is the mail's Message-ID."""
 _LONGEST_QUOTED = 120
 _LONGEST_FOREIGN = 150
 _QUOTED = r"[A-Za-z0-9_~%-]+"
@@ -17,15 +17,15 @@ _ANY = re.compile(r"<([^\s<>]+)>")
 
 
 def message_id(id: str, peer: str, address: str, domain: str) -> str:
-    """Of the mail with this message to this address of the peer: always the same one, also for
-    whoever refers to it later."""
+    """The Message-ID of the mail with this message to this address of the peer. Deterministic, so
+    that later messages can refer to it."""
     place = hashlib.sha256(f"{peer}\n{address}".encode()).hexdigest()[:16]
     return f"<hubbub.{_quoted(id)}.{_quoted(peer)}.{place}@{domain}>"
 
 
 def reference(refers_to: str, peer: str, address: str, domain: str) -> str | None:
-    """The Message-ID of the mail that brought or took the message to this address. None: the
-    message came by a mail whose Message-ID was too long to keep."""
+    """The Message-ID of the mail that carried the message from or to this address; None if the
+    message came from a mail whose Message-ID was too long to store."""
     if not refers_to.startswith(MAIL_PREFIX):
         return message_id(refers_to, peer, address, domain)
     foreign = refers_to.removeprefix(MAIL_PREFIX)
@@ -33,17 +33,17 @@ def reference(refers_to: str, peer: str, address: str, domain: str) -> str | Non
 
 
 def conversation_reference(conversation: str, domain: str) -> str:
-    """A Message-ID that no mail has: mail programs show those that refer to it as one thread."""
+    """A Message-ID that no mail has: mail clients group mails that refer to it as one thread."""
     return f"<hubbub-conversation.{_quoted(conversation)}@{domain}>"
 
 
 def own_messages(text: str) -> list[str]:
-    """The ids of messages whose mails a header refers to, in its order."""
+    """Ids of the messages whose mails a header refers to, in order."""
     return [unquote(id) for id, _ in _OWN.findall(text)]
 
 
 def own_peer(text: str) -> str:
-    """The peer whose mail a header refers to last; empty if it refers to none."""
+    """The peer whose mail a header refers to last; empty if none."""
     found = _OWN.findall(text)
     return unquote(found[-1][1]) if found else ""
 
@@ -55,15 +55,20 @@ def own_conversation(text: str) -> str:
 
 
 def incoming_id(header: str, raw: bytes) -> str:
-    """The id of the message of a mail: the same whenever the mail is read."""
+    """The id of a mail's message: the same each time the mail is read."""
     found = _ANY.search(header)
     if found and len(found.group(1)) <= _LONGEST_FOREIGN and found.group(1).isascii():
         return MAIL_PREFIX + found.group(1)
     return MAIL_PREFIX + hashlib.sha256(header.strip().encode() or raw).hexdigest()[:32]
 
 
+def attachment_id(mail: str, number: int) -> str:
+    """The id of an attachment's message, derived from its mail's id. No mail has such an id."""
+    return f"attachment:{number}:{mail.removeprefix(MAIL_PREFIX)}"
+
+
 def referred(in_reply_to: str, references: str) -> str:
-    """The id of the message that a mail answers; empty if it answers none that the hub can know."""
+    """The id of the message to which a mail replies; empty if the hub cannot know it."""
     for header in (in_reply_to, references):
         own = own_messages(header)
         if own:
@@ -73,7 +78,7 @@ def referred(in_reply_to: str, references: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Letters that may stand in a Message-ID, and can be read back where they are not too many."""
+    """Percent-encodes a text for use in a Message-ID; reversible if the text is short enough."""
     quoted = quote(text, safe="").replace(".", "%2E")
     if 0 < len(quoted) <= _LONGEST_QUOTED:
         return quoted

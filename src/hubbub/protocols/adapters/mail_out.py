@@ -1,27 +1,31 @@
-"""The e-mail that a message becomes."""
+"""Converts a message to an e-mail."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.message import EmailMessage
 from email.policy import SMTP, SMTPUTF8
 from email.utils import format_datetime, formataddr
 
-from hubbub.domain.communication.messages import PeerMessage, name_of
+from hubbub.domain.communication.contents import CONTENT_TYPE, FILE
+from hubbub.domain.communication.messages import BINARY_LANGUAGE, PeerMessage, name_of
 from hubbub.protocols.adapters.mail_ids import conversation_reference, message_id, reference
 
 MAX_SUBJECT_CHARS = 200
 _ADDRESS = re.compile(r'[^\s<>@,;:"()\[\]\\\x00-\x1f\x7f]{1,64}@[^\s<>@,;:"()\[\]\\\x00-\x1f\x7f]+')
+_ATTACHED = ("application", "audio", "font", "image", "model", "video")
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}")
 _LANGUAGE = re.compile(r"[A-Za-z0-9-]{1,35}")
 
 
 class NoAddress(ValueError):
-    """The text is no e-mail address."""
+    """The text is not an e-mail address."""
 
 
 def checked_address(text: str) -> str:
-    """An address as SMTP takes it, with the domain in ASCII. Raises `NoAddress`."""
+    """Returns the address in the form for SMTP, with the domain in ASCII. Raises `NoAddress`."""
     if len(text) > 254 or not _ADDRESS.fullmatch(text):
         raise NoAddress(f"{text[:100]!r} is no e-mail address such as ann@example.org")
     local, _, domain = text.rpartition("@")
@@ -34,7 +38,7 @@ def checked_address(text: str) -> str:
 def build_mail(
     message: PeerMessage, peer: str, to: str, sender_address: str, domain: str, now: float
 ) -> EmailMessage:
-    """Subject: the header `subject` of the message, else its conversation, else its type. `now` is
+    """The subject is the message's header `subject`, else its conversation, else its type. `now` is
     in seconds since 1970."""
     local = to.rpartition("@")[0]
     mail = EmailMessage(policy=SMTP if local.isascii() else SMTPUTF8)
@@ -56,10 +60,22 @@ def build_mail(
     mail["Auto-Submitted"] = "auto-replied" if message.refers_to else "auto-generated"
     mail["X-Auto-Response-Suppress"] = "OOF, AutoReply"
     mail["X-Hubbub-Type"] = _line(f"{message.type}/{message.subtype}", 200)
-    mail.set_content(message.content.encode("utf-8", "replace").decode(), cte="base64")
-    if _LANGUAGE.fullmatch(message.language):
+    if isinstance(message.content, bytes):
+        _attach(mail, message.content, message.headers)
+    else:
+        mail.set_content(message.content.encode("utf-8", "replace").decode(), cte="base64")
+    if _LANGUAGE.fullmatch(message.language) and message.language != BINARY_LANGUAGE:
         mail["Content-Language"] = message.language
     return mail
+
+
+def _attach(mail: EmailMessage, content: bytes, headers: Mapping[str, str]) -> None:
+    """Attaches the content as the only part, without a text part."""
+    name = _line(headers.get(FILE, ""), 200).replace("/", "_")
+    main, _, sub = headers.get(CONTENT_TYPE, "").partition(";")[0].strip().partition("/")
+    if main not in _ATTACHED or not _TOKEN.fullmatch(sub):
+        main, sub = "application", "octet-stream"
+    mail.set_content(content, main, sub, disposition="attachment", filename=name or "content")
 
 
 def _subject(message: PeerMessage) -> str:
@@ -70,6 +86,6 @@ def _subject(message: PeerMessage) -> str:
 
 
 def _line(text: str, most: int) -> str:
-    """One line: a line break in a header would begin another header."""
+    """Replaces line breaks: one in a header would begin another header."""
     printable = "".join(letter if letter.isprintable() else " " for letter in text)
     return " ".join(printable.encode("utf-8", "replace").decode()[:most].split())

@@ -1,4 +1,4 @@
-"""Messages as events of Matrix rooms, and events as messages (client-server API v3)."""
+"""Converts messages to events of Matrix rooms and back (client-server API v3)."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.protocols.adapters.text_only import text_for
 
 MESSAGE_PREFIX = "matrix:"
-"""Begins the ids of messages that came from Matrix; the rest is the event's id."""
+"""The prefix of ids of messages from Matrix; the rest is the event's id."""
 HUBBUB = "org.hubbub.message"
-"""The field of an event's content that says which message it is."""
+"""The field of an event's content with the id of the hub's message."""
 POSITION = "org.hubbub.position"
-"""Account data in which the homeserver keeps how far the hub has read."""
+"""The account data in which the homeserver stores the hub's read position."""
 MAX_CHARS = 30_000
 _API = "/_matrix/client/v3"
 
 
 class MatrixError(msgspec.Struct, frozen=True):
-    """What a homeserver says of a request that failed."""
+    """A homeserver's error response."""
 
     errcode: str = ""
     error: str = ""
@@ -29,14 +30,14 @@ class MatrixError(msgspec.Struct, frozen=True):
 
 
 class SyncedMessage(msgspec.Struct, frozen=True):
-    """An event of a room, before what it answers is known."""
+    """An event of a room, before the event to which it replies is known."""
 
     event: str
     room: str
     sender: str
     text: str
     answers: str
-    """The event that it answers, or an empty text."""
+    """The id of the event to which it replies, or an empty text."""
 
 
 class Sync(msgspec.Struct, frozen=True):
@@ -102,9 +103,10 @@ def _quoted(text: str) -> str:
 
 
 def event_content(message: PeerMessage) -> bytes:
-    """Of an `m.room.message`. Clients show `body`; the hub reads the rest when it is answered."""
-    title = message.headers.get("subject", "")
-    text = f"{title}\n\n{message.content}" if title else message.content
+    """The content of an `m.room.message`. Clients display `body`; the hub reads the other fields in
+    replies. Raises `NotText`."""
+    title, content = message.headers.get("subject", ""), text_for("Matrix", message)
+    text = f"{title}\n\n{content}" if title else content
     about = {
         "id": message.id,
         "type": message.type,
@@ -114,20 +116,20 @@ def event_content(message: PeerMessage) -> bytes:
         "conversation_id": message.conversation_id,
         "refers_to": message.refers_to,
     }
-    content: dict[str, Any] = {
+    event: dict[str, Any] = {
         "msgtype": "m.text",
         "body": (text or f"{message.type}/{message.subtype}")[:MAX_CHARS],
         HUBBUB: {name: value for name, value in about.items() if value},
     }
     if message.refers_to.startswith(MESSAGE_PREFIX):
         answered = message.refers_to.removeprefix(MESSAGE_PREFIX)
-        content["m.relates_to"] = {"m.in_reply_to": {"event_id": answered}}
-    return msgspec.json.encode(content)
+        event["m.relates_to"] = {"m.in_reply_to": {"event_id": answered}}
+    return msgspec.json.encode(event)
 
 
 def read_sync(body: bytes, own: str) -> Sync:
-    """Texts of others than `own`; of edits, notices and what bots say nothing. Raises `ValueError`
-    where it is no answer to a sync."""
+    """Reads texts of other users than `own`; ignores edits, notices and bots. Raises `ValueError`
+    if the body is not a sync response."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -164,7 +166,7 @@ def _synced(room: str, event: Mapping[str, Any], own: str) -> SyncedMessage | No
 def chat_message(
     synced: SyncedMessage, answered: Mapping[str, Any], type: str, receiver: str
 ) -> PeerMessage:
-    """`answered`: the content of the event that it answers; empty where there is none."""
+    """`answered`: the content of the event to which it replies; empty if there is none."""
     about = _map(answered.get(HUBBUB))
     identifier, conversation, peer = map(about.get, ("id", "conversation_id", "receiver"))
     refers_to = MESSAGE_PREFIX + synced.answers if synced.answers else ""
@@ -185,7 +187,7 @@ def chat_message(
 
 
 def _without_fallback(body: str) -> str:
-    """Older clients quote what they answer in front of their own words."""
+    """Removes the quotation that older clients put in front of a reply."""
     lines = body.split("\n")
     while lines and lines[0].startswith("> "):
         lines.pop(0)

@@ -1,4 +1,4 @@
-"""What an adapter over HTTP is sent: a message in JSON, with the address that it goes to."""
+"""The request to a REST adapter's URL: a message in JSON with its destination address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hubbub.domain.communication.peers import Address
 from hubbub.domain.communication.wire import MessageBody, to_wire
 
 
-class Push(msgspec.Struct, frozen=True):
+class RestMessage(msgspec.Struct, frozen=True):
     message: MessageBody
     address: Address
 
@@ -18,4 +18,4 @@ _encode = msgspec.json.Encoder().encode
 
 
 def push_body(message: PeerMessage, address: Address) -> bytes:
-    return _encode(Push(to_wire(message), address))
+    return _encode(RestMessage(to_wire(message), address))

@@ -1,4 +1,4 @@
-"""Messages for incoming webhooks in the manner of Slack, and its signed events."""
+"""Bodies for Slack-compatible incoming webhooks, and Slack's signed events."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.protocols.adapters.text_only import text_for
 
 MESSAGE_PREFIX = "slack:"
 MAX_CHARS = 30_000
 MAX_AGE_SECONDS = 300
-"""Older signatures are refused: somebody may send again what was sent once."""
+"""Older signatures are rejected, to prevent replays."""
 
 
 class BadSignature(ValueError):
-    """The request does not come from whom it says."""
+    """The signature is missing, outdated or invalid."""
 
 
 class SlackEvent(msgspec.Struct, frozen=True):
-    """`challenge` is what to answer where the sender tries the URL; `message` is None for what is
-    no text of a person."""
+    """`challenge` is the response when Slack verifies the URL; `message` is None if the event is
+    not a text from a person."""
 
     message: PeerMessage | None = None
     challenge: str | None = None
 
 
 def webhook_body(message: PeerMessage) -> bytes:
-    title = message.headers.get("subject", "")
-    text = f"*{_escaped(title)}*\n{_escaped(message.content)}" if title else ""
-    text = text or _escaped(message.content) or f"{message.type}/{message.subtype}"
+    """Raises `NotText`."""
+    title, content = message.headers.get("subject", ""), _escaped(text_for("Slack", message))
+    text = f"*{_escaped(title)}*\n{content}" if title else content
+    text = text or f"{message.type}/{message.subtype}"
     return msgspec.json.encode({"text": text[:MAX_CHARS]})
 
 
 def _escaped(text: str) -> str:
-    """Nobody is called by what a message says (`<!channel>`)."""
+    """Escapes the text, so that it cannot mention anyone (`<!channel>`)."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -56,7 +58,7 @@ def check_signature(secret: str, headers: Mapping[str, str], body: bytes, now: f
 
 
 def read_event(body: bytes, type: str, receiver: str) -> SlackEvent:
-    """Raises `ValueError` where it is no event."""
+    """Raises `ValueError` if the body is not an event."""
     try:
         found = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -73,7 +75,8 @@ def read_event(body: bytes, type: str, receiver: str) -> SlackEvent:
 
 
 def _message(event: dict[str, Any], type: str, receiver: str) -> PeerMessage | None:
-    """A text of a person; a thread is a conversation, whose first message is answered."""
+    """Converts a text from a person; a thread becomes a conversation that replies to its first
+    message."""
     names = ("channel", "user", "text", "ts")
     channel, user, text, ts = (_text(event.get(name)) for name in names)
     by_person = not event.get("bot_id") and not event.get("subtype")

@@ -1,4 +1,4 @@
-"""Messages as texts of a Telegram bot, and what people write to it (Bot API)."""
+"""Converts messages to texts of a Telegram bot, and updates to messages (Bot API)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from hubbub.domain.communication.messages import PeerMessage
+from hubbub.protocols.adapters.text_only import text_for
 
 MESSAGE_PREFIX = "telegram:"
-"""Begins the ids of messages that came from Telegram; chat and number follow."""
+"""The prefix of ids of messages from Telegram, followed by chat and message number."""
 MAX_CHARS = 4096
 _MARK = re.compile(r"\[#([^\s\[\]]{1,200})\]\s*$")
 _REFERENCE = re.compile(r"telegram:(-?\d{1,20}):(\d{1,20})")
@@ -22,18 +23,18 @@ class ApiError(msgspec.Struct, frozen=True):
     retry_after_seconds: float = 0.0
 
 
-class Update(msgspec.Struct, frozen=True):
-    """`message` is None for what is no text of a person."""
+class TelegramUpdate(msgspec.Struct, frozen=True):
+    """`message` is None if the update is not a text from a person."""
 
     number: int
     message: PeerMessage | None
 
 
 def text_of(message: PeerMessage) -> str:
-    """The text, and the message's id at its end: an answer quotes it, so that the hub knows what is
-    answered."""
-    title = message.headers.get("subject", "")
-    text = f"{title}\n\n{message.content}" if title else message.content
+    """The text with the message's id at the end: a reply quotes it, so that the hub can resolve the
+    reference. Raises `NotText`."""
+    title, content = message.headers.get("subject", ""), text_for("Telegram", message)
+    text = f"{title}\n\n{content}" if title else content
     text = text or f"{message.type}/{message.subtype}"
     mark = f"\n\n[#{message.id}]"
     marked = _MARK.search(mark) is not None
@@ -43,6 +44,7 @@ def text_of(message: PeerMessage) -> str:
 
 
 def send_body(message: PeerMessage, chat: str) -> bytes:
+    """Raises `NotText`."""
     said: dict[str, Any] = {"chat_id": chat, "text": text_of(message)}
     answered = _REFERENCE.fullmatch(message.refers_to)
     if answered and answered.group(1) == chat:
@@ -63,8 +65,8 @@ def read_error(answer: Mapping[str, Any]) -> ApiError:
     )
 
 
-def read_updates(answer: Mapping[str, Any], type: str, receiver: str) -> list[Update]:
-    """Raises `ValueError` where it is no list of updates."""
+def read_updates(answer: Mapping[str, Any], type: str, receiver: str) -> list[TelegramUpdate]:
+    """Raises `ValueError` if the response is not a list of updates."""
     found = answer.get("result")
     if answer.get("ok") is not True or not isinstance(found, list):
         raise ValueError("no list of updates")
@@ -76,16 +78,16 @@ def _number(update: object) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _update(update: dict[str, Any], type: str, receiver: str) -> Update:
+def _update(update: dict[str, Any], type: str, receiver: str) -> TelegramUpdate:
     number, said = _number(update) or 0, _map(update.get("message"))
     chat, sender = _map(said.get("chat")).get("id"), _map(said.get("from"))
     text, identifier = said.get("text"), said.get("message_id")
     usable = isinstance(chat, int) and isinstance(identifier, int) and isinstance(text, str)
     if not usable or not text or sender.get("is_bot"):
-        return Update(number, None)
+        return TelegramUpdate(number, None)
     answered = _map(said.get("reply_to_message"))
     language = sender.get("language_code")
-    return Update(
+    return TelegramUpdate(
         number,
         PeerMessage(
             id=f"{MESSAGE_PREFIX}{chat}:{identifier}",
@@ -114,7 +116,7 @@ def _map(value: object) -> Mapping[str, Any]:
 
 
 def _cut(text: str, units: int) -> str:
-    """Telegram counts units of UTF-16."""
+    """Truncates to a length in UTF-16 units, as Telegram counts."""
     encoded = text.encode("utf-16-le", "replace")
     if len(encoded) <= 2 * units:
         return encoded.decode("utf-16-le", "replace")

@@ -1,1 +1,1 @@
-"""The protocol of Hubiquitus: events with one object each, as its clients send and expect them."""
+"""The protocol of Hubiquitus: events with one object each."""

@@ -43,12 +43,12 @@ from hubbub.protocols.hubiquitus.events import (
 
 SUBPROTOCOL: Final = "hubbub.hubiquitus.v1"
 PING: Final = b"\x00"
-"""The unit of a heartbeat, which is a ping of the WebSocket itself."""
+"""The unit of a heartbeat, sent as a ping of the WebSocket."""
 SILENCE: Final = b""
-"""The unit of a notice that this protocol does not have."""
+"""The unit of a notice that has no event in this protocol."""
 _LINE: Final = b"\n"
 _JSON_OBJECT: Final = "eyJ"
-"""The beginning of a JSON object in base64, and so of every JSON Web Token."""
+"""A JSON object in base64, and so a JSON Web Token, begins with this."""
 _UNREADABLE: Final = HStatus(ConnectionStatus.CONNECTED, StatusCode.TECHNICAL)
 _ATTACH_FAILED: Final = HStatus(ConnectionStatus.CONNECTING, StatusCode.ATTACH_FAILED)
 _CONNECTED: Final = HStatus(ConnectionStatus.CONNECTED, StatusCode.NONE)
@@ -72,23 +72,24 @@ class _Commanding(msgspec.Struct, frozen=True):
 
 
 _Asked = _Connecting | _Attaching | _Commanding | HStatus
-"""What a request was made for; an `HStatus` is its answer."""
+"""The origin of a pending request; an `HStatus` is its response."""
 
 
 class HubiquitusCodec:
-    """The hub's end of one connection: it knows who is connected."""
+    """The hub's side of one connection; tracks which user is connected."""
 
     subprotocol = SUBPROTOCOL
     opcode = 1
+    prepare = None
 
     def __init__(self, hub: str, rid: int) -> None:
-        """`rid` is the number that the first event has; see `attrs`."""
+        """`rid` is the number of the first event; see `attrs`."""
         self.hub = hub
         self.rid = rid
-        """How many events were sent, counted from a random number on."""
+        """The number of events sent, counted from a random start."""
         self._sid = ""
         self._jid: Jid | None = None
-        """Who is connected, with the session as resource."""
+        """The connected user, with the session as resource."""
         self._session_id = ""
         self._asked: dict[int, _Asked] = {}
         self._numbers = 0
@@ -107,7 +108,7 @@ class HubiquitusCodec:
             notices.Disconnect: self._disconnected,
             notices.CommandAnswered: self._answered,
             notices.CommandReceived: self._received,
-            notices.Delivery: lambda notice: self.encode_message(notice.message),
+            notices.MessageDelivery: lambda notice: self.encode_message(notice.message),
             notices.Ping: lambda notice: PING,
         }
 
@@ -150,15 +151,17 @@ class HubiquitusCodec:
         wanted = isinstance(publisher, str) and isinstance(sid, str) and sid
         if self._jid is not None or not wanted:
             return self._say(_ATTACH_FAILED)
-        attachment = requests.Attachment(str(publisher), _number(given.get("rid")))
+        attachment = requests.ResumedSession(str(publisher), _number(given.get("rid")))
         return requests.Restore(str(sid), self._ask(_Attaching()), attachment=attachment)
 
     def _command(self, value: Any) -> Request:
         number = self._ask(_Commanding(value))
         if self._jid is None:
-            return requests.Rejected(NotAuthenticated("connect first: send hConnect"), number)
+            return requests.UndecodableRequest(
+                NotAuthenticated("connect first: send hConnect"), number
+            )
         if not isinstance(value, dict):
-            return requests.Rejected(Malformed("the hCommand is no object"), number)
+            return requests.UndecodableRequest(Malformed("the hCommand is no object"), number)
         return requests.SendCommand(value, number)
 
     def _result(self, value: Any) -> Request:
@@ -175,7 +178,7 @@ class HubiquitusCodec:
 
     def _say(self, status: HStatus) -> Request:
         """A request that is answered with this status."""
-        return requests.Rejected(Malformed(status.text), self._ask(status))
+        return requests.UndecodableRequest(Malformed(status.text), self._ask(status))
 
     # -- out ------------------------------------------------------------------------------------
 
@@ -221,7 +224,7 @@ class HubiquitusCodec:
         return self._begin(asked.publisher.user, _CONNECTED)
 
     def _restorable(self, notice: notices.RestoreKey) -> bytes:
-        """The key is the sid with which the client may attach, once."""
+        """The session's restore key becomes the `sid` with which the client may attach once."""
         self._sid = notice.restore_key
         return SILENCE if self._jid is None else self._attributes()
 
@@ -261,7 +264,7 @@ class HubiquitusCodec:
 
 
 def _number(value: Any) -> int | None:
-    """Clients send `rid` as a number, or as the text of one."""
+    """Clients send `rid` as a number or as a string."""
     if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
         return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -13,7 +13,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ConnectionStatus(enum.IntEnum):
-    """Of an hStatus: what became of the connection."""
+    """The state of the connection in an hStatus."""
 
     CONNECTING = 1
     CONNECTED = 2
@@ -24,7 +24,7 @@ class ConnectionStatus(enum.IntEnum):
 
 
 class StatusCode(enum.IntEnum):
-    """Of an hStatus: why."""
+    """The error code in an hStatus."""
 
     NONE = 0
     JID_MALFORMED = 1
@@ -44,7 +44,7 @@ class HStatus(msgspec.Struct, frozen=True):
 
 
 class ClientEvent(msgspec.Struct, frozen=True):
-    """What a client sends; `value` is None where it sends no object."""
+    """An event of a client; `value` is None if it contains no object."""
 
     name: str
     value: Any

@@ -25,14 +25,14 @@ _EVENT: Final = b"5:::"
 _PACKET: Final = re.compile(rb"([0-8]):[0-9]{0,20}\+?:([^:]{0,255})(?::(.*))?", re.DOTALL)
 _UNREADABLE: Final = Event(Opcode.TEXT, b"")
 _WITHOUT_MEANING: Final = frozenset(b"168")
-"""Types of packets without effect: connect, acknowledgement, no operation."""
+"""Packet types without effect: connect, acknowledgement, no operation."""
 _LEAVE: Final = Event(Opcode.CLOSE, b"")
 _ALIVE: Final = Event(Opcode.PONG, b"")
 
 
 def handshake_answer(sid: str, heartbeat_seconds: int, close_seconds: int) -> bytes:
-    """What a client is told that asks for a session: how soon it must answer a heartbeat, how long
-    it may hear nothing, and the only transport."""
+    """The response to a client's handshake: heartbeat interval, close timeout, and the only
+    transport."""
     return f"{sid}:{heartbeat_seconds}:{close_seconds}:websocket".encode()
 
 
@@ -42,9 +42,8 @@ def write_event(event: bytes) -> bytes:
 
 
 def read_packet(text: bytes) -> Event | None:
-    """The frame that a packet stands for; None: the packet has no effect. A text that is not a
-    packet, a packet of an endpoint and one of another type become an empty text, which the codec
-    refuses."""
+    """The frame for a packet; None if the packet has no effect. An invalid packet, one with an
+    endpoint, and one of another type become an empty text, which the codec rejects."""
     if text.startswith(_EVENT):
         return Event(Opcode.TEXT, text[len(_EVENT) :])
     found = _PACKET.fullmatch(text)
@@ -61,7 +60,7 @@ def read_packet(text: bytes) -> Event | None:
 
 
 class PacketReader(FrameReader):
-    """Reads frames with one packet each."""
+    """Reads frames that hold one packet each."""
 
     __slots__ = ()
 

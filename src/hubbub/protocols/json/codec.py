@@ -14,37 +14,44 @@ import msgspec
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
-from hubbub.domain.payloads import NEWLINE, is_utf8
-from hubbub.domain.requests import Rejected, Request
+from hubbub.domain.payloads import NEWLINE, is_utf8, json_fault, without_surrogates
+from hubbub.domain.requests import Request, UndecodableRequest
 from hubbub.protocols.checks import check_frame
-from hubbub.protocols.json.events import notice_json, read_notice, read_request, request_json
+from hubbub.protocols.json.events import (
+    notice_json,
+    read_notice,
+    read_request,
+    req_ids_of,
+    request_json,
+)
 from hubbub.protocols.json.fast import message_json, read_command, read_publish
 
 
-class _Envelope(msgspec.Struct, gc=False):
+class _ReceivedEnvelope(msgspec.Struct, gc=False):
     event: str
     payload: msgspec.Raw = msgspec.Raw()
 
 
-_envelope = msgspec.json.Decoder(_Envelope).decode
+_envelope = msgspec.json.Decoder(_ReceivedEnvelope).decode
 _PUBLISH, _COMMAND, _BEGINNING = b'"Publish"', b'"HCommand"', 32
-"""The event comes first where clients write an envelope as it is documented."""
+"""Clients that follow the documentation put the event at the beginning of an envelope."""
 
 
 class JsonCodec:
-    """Both ends of the wire: the hub decodes requests and encodes notices, the client the
-    reverse. Has no state; one object serves all connections."""
+    """Codec for both sides: the hub decodes requests and encodes notices, the client the reverse.
+    Stateless; one object serves all connections."""
 
     subprotocol = "hubbub.json.v1"
     opcode = 1
     rid = None
+    prepare = None
 
     def decode(self, data: bytes) -> list[Request]:
         """The requests of one WebSocket message, in order."""
         # The framing checks UTF-8 too, but payloads are spliced into what others receive: that
         # must not hang on a caller.
         if not data.isascii() and not is_utf8(data):
-            return [Rejected(Malformed("the frame is not UTF-8"))]
+            return [UndecodableRequest(Malformed("the frame is not UTF-8"))]
         if NEWLINE not in data:
             return _decode_envelope(data)
         return _decode_lines(data)
@@ -63,8 +70,8 @@ class JsonCodec:
         return _encode_envelope(*request_json(request))
 
     def decode_notices(self, data: bytes) -> list[Notice]:
-        """The notices of one WebSocket message. Events that this version does not know are left
-        out, because a newer hub may send them."""
+        """The notices of one WebSocket message. Unknown events are skipped, because a newer hub may
+        send them."""
         try:
             envelopes = [_envelope(line) for line in data.split(b"\n") if line]
             found = (read_notice(each.event, each.payload) for each in envelopes)
@@ -87,9 +94,9 @@ def _decode_lines(data: bytes) -> list[Request]:
     try:
         check_frame(len(lines))
     except HubbubError as error:
-        return [Rejected(error)]
+        return [UndecodableRequest(error)]
     if not lines:
-        return [Rejected(Malformed("the frame has no envelope"))]
+        return [UndecodableRequest(Malformed("the frame has no envelope"))]
     return [request for line in lines for request in _decode_envelope(line)]
 
 
@@ -105,10 +112,20 @@ def _decode_envelope(line: bytes) -> list[Request]:
     try:
         envelope = _envelope(line)
     except msgspec.DecodeError as error:
-        return [Rejected(Malformed(f"not an envelope: {error}"))]
+        refusal = Malformed(f"not an envelope: {json_fault(line, error)}")
+        return [UndecodableRequest(refusal, each) for each in _req_ids(line)]
     except RecursionError:
-        return [Rejected(Malformed("the envelope is nested too deeply"))]
+        return [UndecodableRequest(Malformed("the envelope is nested too deeply"))]
     return read_request(envelope.event, envelope.payload)
+
+
+def _req_ids(line: bytes) -> list[int]:
+    """The ids of the requests in an envelope that has lone surrogates; 0 stands for no id."""
+    try:
+        envelope = _envelope(without_surrogates(line))
+    except (msgspec.DecodeError, RecursionError):
+        return [0]
+    return req_ids_of(envelope.event, envelope.payload)
 
 
 JSON_V1 = JsonCodec()

@@ -1,5 +1,5 @@
-"""The events of the protocol in JSON, without their envelopes: requests and notices, each as the
-hub and as the client has it. All follow from the table in `protocols.events`."""
+"""The events of the protocol in JSON, without their envelopes: requests and notices, for hub and
+client. All follow from the table in `protocols.events`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from msgspec import Raw, Struct
 
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.notices import CommandAnswered, Notice, Published
-from hubbub.domain.requests import Publish, PublishItem, Rejected, Request
+from hubbub.domain.requests import Publish, PublishItem, Request, UndecodableRequest
 from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
-from hubbub.protocols.checks import check_batch, check_item
-from hubbub.protocols.events import Event
+from hubbub.protocols.checks import MAX_ITEMS, check_batch, check_item
+from hubbub.protocols.event_mapping import EventMapping
 from hubbub.protocols.json.fast import FASTER, ack_json, read_delivery, result_json
 from hubbub.protocols.json.structs import JsonStructs, json_type
 from hubbub.protocols.mapping import descriptor
@@ -30,14 +30,16 @@ _NULL = Raw(b"null")
 _EMPTY = Raw(b"{}")
 
 
-class _EventReader(NamedTuple):
+class _JsonEventReader(NamedTuple):
     decode: Callable[[Raw], Any]
-    events: tuple[Event, ...]
+    events: tuple[EventMapping, ...]
 
 
-def _readers(table: tuple[Event, ...]) -> dict[str, _EventReader]:
+def _readers(table: tuple[EventMapping, ...]) -> dict[str, _JsonEventReader]:
     return {
-        name: _EventReader(_decoder(tuple(each.struct for each in found), found[0].message), found)
+        name: _JsonEventReader(
+            _decoder(tuple(each.struct for each in found), found[0].message), found
+        )
         for name, found in events.by_name(table).items()
     }
 
@@ -47,19 +49,20 @@ def _decoder(structs: tuple[type[Struct], ...], message: Any) -> Callable[[Raw],
 
 
 class _AnyRequest(Struct):
-    """Enough of any request to answer it, however wrong the rest is."""
+    """The fields needed to answer any request, even if all others are invalid."""
 
     req_id: Any = msgspec.field(default=None, name="reqID")
 
 
 class _AnyPublishes(Struct):
-    """The items of a Publish one by one, for when not all of them can be read."""
+    """The raw items of a Publish, used if some of them cannot be decoded."""
 
     publishes: list[Raw]
 
 
 class JsonRecords(Generic[S]):
-    """Reads structs that clients write, by themselves, as this message of spec/hubbub.proto."""
+    """Decodes structs of clients that are not inside an envelope, as a message of
+    spec/hubbub.proto."""
 
     def __init__(self, struct: type[S], message: Any) -> None:
         self._struct = struct
@@ -67,7 +70,7 @@ class JsonRecords(Generic[S]):
         self._decode = _decoder((struct,), message)
 
     def read(self, text: Raw, where: str) -> S:
-        """`where` begins the names of fields in errors. Raises `Malformed`, `InvalidPayload`."""
+        """`where` is the prefix of field names in errors. Raises `Malformed`, `InvalidPayload`."""
         try:
             return _REQUESTS.read(self._struct, self._message, self._decode(text), f"`{where}.")
         except msgspec.DecodeError as error:
@@ -87,33 +90,36 @@ _any_publishes = msgspec.json.Decoder(_AnyPublishes).decode
 
 
 def request_json(request: Request) -> tuple[str, bytes]:
-    """The event and payload that ask for this. Raises `TypeError` for what a client cannot send."""
+    """The event name and payload of a request. Raises `TypeError` for a struct that a client cannot
+    send."""
     event = events.of_request(request)
     return event.name, _encode(_REQUESTS.record(request, event.message))
 
 
 def read_request(name: str, payload: Raw) -> list[Request]:
-    """All that the envelope asks for. What cannot be read of it comes back as rejections."""
+    """All requests in the envelope. Unreadable ones are returned as rejections."""
     reader = _request_readers.get(name)
     if reader is None:
-        return [Rejected(events.unknown_event(name), _req_id_of(payload))]
+        return [UndecodableRequest(events.unknown_event(name), _req_id_of(payload))]
     if not payload or payload == _NULL:
         if reader.events[0].message_name != "Heartbeat":
-            return [Rejected(Malformed(f"{name}: Object missing required field `payload`"))]
+            return [
+                UndecodableRequest(Malformed(f"{name}: Object missing required field `payload`"))
+            ]
         payload = _EMPTY
     try:
         if name == "Publish":
             return _read_publish(payload)
         return [_read(reader, payload)]
     except msgspec.DecodeError as error:
-        return [Rejected(_malformed(name, error, "$.payload"), _req_id_of(payload))]
+        return [UndecodableRequest(_malformed(name, error, "$.payload"), _req_id_of(payload))]
     except HubbubError as error:
-        return [Rejected(error, _req_id_of(payload))]
+        return [UndecodableRequest(error, _req_id_of(payload))]
     except RecursionError:
-        return [Rejected(Malformed(f"{name}: the payload is nested too deeply"))]
+        return [UndecodableRequest(Malformed(f"{name}: the payload is nested too deeply"))]
 
 
-def _read(reader: _EventReader, payload: Raw) -> Request:
+def _read(reader: _JsonEventReader, payload: Raw) -> Request:
     (event,) = reader.events
     found = _REQUESTS.read(
         event.struct, event.message, reader.decode(payload), f"{event.name}: `$.payload."
@@ -122,18 +128,20 @@ def _read(reader: _EventReader, payload: Raw) -> Request:
 
 
 def _read_publish(payload: Raw) -> list[Request]:
-    """The items that are in order are published although others are not, since each is answered
-    by itself."""
+    """Valid items are published even if others are invalid, since each item has its own
+    response."""
     found = _read_each(payload)
     items = tuple(item for _, item in found if isinstance(item, PublishItem))
     rejected: list[Request] = [
-        Rejected(item, _req_id_of(text)) for text, item in found if isinstance(item, HubbubError)
+        UndecodableRequest(item, _req_id_of(text))
+        for text, item in found
+        if isinstance(item, HubbubError)
     ]
     return [Publish(items), *rejected] if items or not rejected else rejected
 
 
 def read_items(payload: Raw) -> list[PublishItem | HubbubError]:
-    """The items of a batch, or what is wrong with each."""
+    """The items of a batch, each decoded or as its error."""
     return [item for _, item in _read_each(payload)]
 
 
@@ -154,15 +162,26 @@ def _read_item(text: Raw, index: int) -> PublishItem | HubbubError:
 
 
 def _malformed(event: str, error: msgspec.DecodeError, path: str) -> Malformed:
-    """`path` is where in the envelope the text began that was decoded."""
+    """`path` is the position of the decoded text in the envelope."""
     found = str(error)
     if " - at `$" not in found:
         return Malformed(f"{event}: {found} - at `{path}`")
     return Malformed(f"{event}: {found.replace('`$', f'`{path}', 1)}")
 
 
+def req_ids_of(name: str, payload: Raw) -> list[int]:
+    """The ids of the requests in an envelope that cannot be served."""
+    if name == "Publish":
+        try:
+            items = _any_publishes(payload).publishes[:MAX_ITEMS]
+            return [_req_id_of(each) for each in items] or [0]
+        except (msgspec.DecodeError, RecursionError):
+            pass
+    return [_req_id_of(payload)]
+
+
 def _req_id_of(text: Raw) -> int:
-    """The id of a request that may be wrong in every other way; 0 where there is none."""
+    """The id of a request whose other fields may be invalid; 0 if there is none."""
     try:
         req_id = _any_request(text).req_id
     except (msgspec.DecodeError, RecursionError):
@@ -174,7 +193,7 @@ def _req_id_of(text: Raw) -> int:
 
 
 def notice_json(notice: Notice) -> tuple[str, bytes]:
-    """The event and payload that say this."""
+    """The event name and payload of a notice."""
     event = events.of_notice(notice)
     if isinstance(notice, Published):
         return event.name, ack_json(notice)
@@ -184,13 +203,12 @@ def notice_json(notice: Notice) -> tuple[str, bytes]:
 
 
 def struct_json(value: Struct, message: Any) -> bytes:
-    """What the hub says, as this message of spec/hubbub.proto."""
+    """A struct sent by the hub, as this message of spec/hubbub.proto."""
     return _encode(_NOTICES.record(value, message))
 
 
 def read_notice(name: str, payload: Raw) -> Notice | None:
-    """What the hub says, or None for an event that this version does not know. Raises
-    `msgspec.DecodeError`."""
+    """The decoded notice, or None for an unknown event. Raises `msgspec.DecodeError`."""
     if name == "Publish":
         delivery = read_delivery(payload)
         if delivery is not None:

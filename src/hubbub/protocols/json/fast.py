@@ -1,6 +1,6 @@
-"""The JSON that is hot, by hand: a message to deliver, an acknowledgement, a publish, a command and
-its result. Each function writes or reads what the general codec would (`structs`), and a test holds
-the two equal."""
+"""Hand-written JSON for the hot path: deliveries, acknowledgements, publishes, commands and
+results. Each function writes or reads the same as the general codec (`structs`), which a test
+verifies."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.messages import JSON, Attributes, Message
 from hubbub.domain.notices import (
     CommandAnswered,
-    Delivery,
+    MessageDelivery,
     Published,
     PublishResult,
     TopicArticles,
@@ -27,7 +27,12 @@ from hubbub.domain.topics import Article
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.attributes import says_nothing
 from hubbub.protocols.checks import check_batch, check_event_name
-from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
+from hubbub.protocols.json.payloads import (
+    EncodedPayload,
+    given_payload,
+    read_payload,
+    write_payload,
+)
 from hubbub.protocols.json.structs import Int64, JsonStructs, Serial, json_type
 from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.structs import Convert
@@ -41,7 +46,7 @@ _Attributes = json_type((Attributes,), descriptor(pb.Attributes))
 
 
 def message_json(message: Message) -> bytes:
-    """The text of a ChannelPublish, put together from known parts."""
+    """The text of a ChannelPublish, concatenated from its parts."""
     if message.content_type == JSON:
         text = b'%b{"json":%b},"msgID":%b,"ts":%d%b%b' % (
             _place(message.channel, message.event),
@@ -82,7 +87,7 @@ def _end(publisher: str | None, content_type: str | None = None) -> bytes:
 
 
 def with_attributes(text: bytes, attributes: Attributes | None) -> bytes:
-    """A JSON object, which is not empty, with the attributes among its members."""
+    """Inserts the attributes into the text of a non-empty JSON object."""
     if attributes is None or says_nothing(attributes):
         return text
     members = _encode(msgspec.convert(attributes, _Attributes, from_attributes=True))[1:]
@@ -94,7 +99,7 @@ class _Article(Struct, gc=False):
 
     channel: str
     event: str
-    payload: Payload
+    payload: EncodedPayload
     message_id: str = field(name="msgID")
     timestamp: int = field(name="ts")
     serial: str | UnsetType = field(name="channelSerial")
@@ -105,7 +110,7 @@ class _Article(Struct, gc=False):
 
 
 def _article(article: Article) -> _Article | Raw:
-    """To be encoded with all others at once, which takes half as long as text put together here."""
+    """Articles are encoded together, which takes half the time of concatenating texts."""
     message, attributes = article.message, article.message.attributes
     payload, content_type = write_payload(message.payload, message.content_type)
     plain = _Article(
@@ -145,12 +150,12 @@ FASTER: dict[str, Convert] = {
 }
 
 
-class _Delivery(Struct, forbid_unknown_fields=True, gc=False):
+class _PlainDelivery(Struct, forbid_unknown_fields=True, gc=False):
     """A ChannelPublish without attributes."""
 
     channel: str
     event: str
-    payload: Payload
+    payload: EncodedPayload
     message_id: str = field(name="msgID")
     timestamp: Int64 = field(name="ts")
     serial: Serial | None = field(default=None, name="channelSerial")
@@ -160,18 +165,18 @@ class _Delivery(Struct, forbid_unknown_fields=True, gc=False):
     previous_serial: Serial | None = field(default=None, name="previousSerial")
 
 
-_delivery = msgspec.json.Decoder(_Delivery).decode
+_delivery = msgspec.json.Decoder(_PlainDelivery).decode
 
 
-def read_delivery(text: Raw) -> Delivery | None:
-    """None: leave it to the general codec."""
+def read_delivery(text: Raw) -> MessageDelivery | None:
+    """None: the general codec must decode it."""
     try:
         found = _delivery(text)
     except msgspec.ValidationError:
         return None
     body, written_as = read_payload(found.payload)
     previous = found.previous_serial
-    return Delivery(
+    return MessageDelivery(
         Message(
             found.message_id,
             "",
@@ -225,7 +230,7 @@ class _Item(Struct, forbid_unknown_fields=True, gc=False):
     """A PubRequestInfo without attributes."""
 
     channel: str
-    payload: Payload
+    payload: EncodedPayload
     event: str | None = None
     extra: _Extra | None = None
     req_id: Int64 | None = field(default=None, name="reqID")
@@ -246,8 +251,8 @@ _envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def read_publish(envelope: bytes) -> Publish | None:
-    """None: it is something else, something is wrong with it, or rare in it; leave it to the
-    general codec."""
+    """None: the envelope is not a Publish, is invalid, or has rare fields; the general codec must
+    decode it."""
     try:
         found = _envelope(envelope).payload.publishes
         check_batch("Publish", len(found))
@@ -315,7 +320,7 @@ _command_envelope = msgspec.json.Decoder(_CommandEnvelope).decode
 
 
 def read_command(envelope: bytes) -> SendCommand | None:
-    """None: leave it to the general codec."""
+    """None: the general codec must decode it."""
     try:
         found = _command_envelope(envelope).payload
     except (msgspec.DecodeError, RecursionError):

@@ -25,8 +25,8 @@ def presence_json(channel: str, members: tuple[Member, ...]) -> bytes:
 
 
 def publish_items(body: bytes) -> list[PublishItem | HubbubError]:
-    """The messages of `{"publishes": […]}`, each one readable or with what is wrong with it.
-    Raises `Malformed` where not even their number can be told."""
+    """The messages of `{"publishes": […]}`, each decoded or as its error. Raises `Malformed` if the
+    list itself cannot be decoded."""
     if not is_utf8(body):
         raise Malformed("the body is not UTF-8")
     try:

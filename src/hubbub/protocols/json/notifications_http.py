@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 
+from hubbub.domain import notifications
 from hubbub.domain.errors import HubbubError, Malformed, TooLarge
 from hubbub.domain.notices import NotificationPage
-from hubbub.domain.notifications import MAX_BATCH, MAX_ID_CHARS, Marked, NotificationItem, Selection
+from hubbub.domain.notifications import MAX_BATCH, MAX_ID_CHARS, NotificationItem, Selection
 from hubbub.domain.payloads import is_utf8
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_event_name
 from hubbub.protocols.json.events import JsonRecords, notice_json
 from hubbub.protocols.mapping import descriptor
 
+Time = Annotated[int, Meta(ge=0, le=10**17, description="Milliseconds since 1970.")]
 Identifier = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS)]
 
 _items = JsonRecords(NotificationItem, descriptor(pb.NotificationItem))
@@ -26,15 +27,25 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
     notifications: list[Raw]
 
 
-class _Selection(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
-    ids: tuple[Identifier, ...] = ()
-    up_to: Annotated[int, Meta(ge=0, le=10**17)] | UnsetType = UNSET
+class NotificationSelection(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """Exactly one of the three; `upTo` is a `ts`."""
+
+    ids: Annotated[tuple[Identifier, ...], Meta(extra_json_schema={"maxItems": MAX_BATCH})] = ()
+    up_to: Time | UnsetType = UNSET
     all: bool = False
 
 
+class Marked(msgspec.Struct):
+    """`unread` are left; `unknown` ids are not there."""
+
+    marked: int
+    unread: int
+    unknown: tuple[str, ...]
+
+
 def notification_items(body: bytes) -> list[NotificationItem | HubbubError]:
-    """Those of `{"notifications": […]}`, each one readable or with what is wrong with it. Raises
-    `Malformed` where not even their number can be told, and `TooLarge`."""
+    """The notifications of `{"notifications": […]}`, each decoded or as its error. Raises
+    `Malformed` if the list itself cannot be decoded, and `TooLarge`."""
     found = _decoded(body, _Batch).notifications
     if len(found) > MAX_BATCH:
         raise TooLarge(f"{len(found)} notifications; give at most {MAX_BATCH} in a request")
@@ -52,7 +63,7 @@ def _item(text: Raw, where: str) -> NotificationItem | HubbubError:
 
 def read_selection(body: bytes) -> Selection:
     """`{"ids": […]}`, `{"upTo": …}` or `{"all": true}`. Raises `Malformed`."""
-    given = _decoded(body, _Selection)
+    given = _decoded(body, NotificationSelection)
     return Selection(given.ids, None if given.up_to is UNSET else given.up_to, given.all)
 
 
@@ -71,8 +82,5 @@ def notification_page_json(page: NotificationPage) -> bytes:
     return notice_json(page)[1]
 
 
-def marked_json(marked: Marked) -> bytes:
-    unknown: Sequence[str] = marked.unknown
-    return msgspec.json.encode(
-        {"marked": marked.marked, "unread": marked.state.unread, "unknown": unknown}
-    )
+def marked_json(done: notifications.MarkResult) -> bytes:
+    return msgspec.json.encode(Marked(done.marked, done.state.unread, done.unknown))

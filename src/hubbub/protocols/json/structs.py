@@ -1,4 +1,4 @@
-"""The general codec in JSON: `msgspec` reads and checks, by types that follow from the structs."""
+"""The general JSON codec: `msgspec` decodes and validates with types derived from the structs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,20 @@ from hubbub.domain.documents.text import JsonList, JsonText
 from hubbub.domain.messages import BINARY, TEXT
 from hubbub.domain.payloads import is_utf8, typed_payload
 from hubbub.protocols.checks import MAX_SERIAL
-from hubbub.protocols.json.payloads import Payload, given_payload, read_payload, write_payload
-from hubbub.protocols.mapping import Kind, Member, Shape, derived_fields, error_fields, members
+from hubbub.protocols.json.payloads import (
+    EncodedPayload,
+    given_payload,
+    read_payload,
+    write_payload,
+)
+from hubbub.protocols.mapping import (
+    Cardinality,
+    Kind,
+    MappedField,
+    derived_fields,
+    error_fields,
+    members,
+)
 from hubbub.protocols.structs import (
     Convert,
     ConvertBack,
@@ -30,7 +42,7 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 Serial = (
     Annotated[str, Meta(pattern=r"\A[0-9]{1,18}\Z")] | Annotated[int, Meta(ge=0, le=MAX_SERIAL)]
 )
-"""Written as a string, because JavaScript's numbers end at 2^53."""
+"""Written as a string, because JavaScript's integers end at 2^53."""
 
 _SCALARS: dict[int, Any] = {
     FieldDescriptor.TYPE_STRING: str,
@@ -43,13 +55,13 @@ _KINDS: dict[Kind, Any] = {
     Kind.SERIAL: Serial,
     Kind.START: str | Int64,
     Kind.OBJECT: dict[str, Any],
-    Kind.BYTES: Payload,
-    Kind.PAYLOAD: Payload,
+    Kind.BYTES: EncodedPayload,
+    Kind.PAYLOAD: EncodedPayload,
     Kind.DOCUMENT: msgspec.Raw,
     Kind.OPERATIONS: msgspec.Raw,
 }
 _Types = dict[str, "_Field"]
-"""By the names in the .proto."""
+"""Fields by their names in the .proto."""
 
 
 class JsonStructs(Structs):
@@ -58,19 +70,19 @@ class JsonStructs(Structs):
     def name(self, field: FieldDescriptor) -> str:
         return str(field.json_name)
 
-    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
+    def fetch_all(self, fields: Sequence[MappedField]) -> FetchAll:
         names = [each.field.name for each in fields if each.field is not None]
         if not any(each.wire.inside for each in fields):
             return attributes_getter(names)
         paths = [(each.wire.inside, name) for each, name in zip(fields, names, strict=True)]
         return lambda record: [_fetched(record, *path) for path in paths]
 
-    def value_writer(self, member: Member) -> Convert | None:
+    def value_writer(self, member: MappedField) -> Convert | None:
         if member.kind in (Kind.DOCUMENT, Kind.OPERATIONS):
             return lambda found: msgspec.Raw(found.text)
         return _write_bytes if member.kind is Kind.BYTES else None
 
-    def value_reader(self, member: Member) -> ConvertBack | None:
+    def value_reader(self, member: MappedField) -> ConvertBack | None:
         if member.kind is Kind.SERIAL:
             return lambda value, where: int(value)
         if member.kind is Kind.BYTES:
@@ -81,7 +93,7 @@ class JsonStructs(Structs):
             return lambda value, where: JsonList(bytes(value))
         return None
 
-    def write_payload(self, member: Member, payload: bytes, content_type: str) -> Record:
+    def write_payload(self, member: MappedField, payload: bytes, content_type: str) -> Record:
         body, said = write_payload(payload, content_type)
         return {"payload": body} if said is None else {"payload": body, "contentType": said}
 
@@ -100,7 +112,7 @@ def _fetched(record: Any, inside: str, name: str) -> Any:
     return None if holder is None else getattr(holder, name)
 
 
-def _write_bytes(body: bytes) -> Payload:
+def _write_bytes(body: bytes) -> EncodedPayload:
     return write_payload(body, TEXT if is_utf8(body) else BINARY)[0]
 
 
@@ -115,8 +127,8 @@ class _Field(NamedTuple):
 
 @cache
 def json_type(structs: tuple[type[Struct], ...], message: Descriptor) -> type[Struct]:
-    """What is read where a message holds one of these structs. Clients may write null for a field
-    that they leave out."""
+    """The type to decode for a message that holds one of these structs. Clients may write null for
+    an omitted field."""
     types = [_types(struct, message) for struct in structs]
     found: _Types = {}
     for each in types:
@@ -142,13 +154,13 @@ def _types(struct: type[Struct], message: Descriptor) -> _Types:
     return types
 
 
-def _field_types(member: Member) -> _Types:
+def _field_types(member: MappedField) -> _Types:
     field = member.field
     assert field is not None
     return {field.name: _Field(field.json_name, _type(member), member.required)}
 
 
-def _member_types(member: Member, message: Descriptor) -> _Types:
+def _member_types(member: MappedField, message: Descriptor) -> _Types:
     if member.wire.local:
         return {}
     if member.wire.flat or member.wire.flat_in_json:
@@ -161,14 +173,14 @@ def _member_types(member: Member, message: Descriptor) -> _Types:
     return types
 
 
-def _type(member: Member) -> Any:
+def _type(member: MappedField) -> Any:
     one = _type_of_one(member)
-    if member.shape is Shape.MAP:
+    if member.shape is Cardinality.MAP:
         return dict[str, one]  # type: ignore[valid-type]
-    return _tuple_of(one) if member.shape is Shape.LIST else one
+    return _tuple_of(one) if member.shape is Cardinality.LIST else one
 
 
-def _type_of_one(member: Member) -> Any:
+def _type_of_one(member: MappedField) -> Any:
     assert member.field is not None
     if member.kind in _KINDS:
         return _KINDS[member.kind]
@@ -206,5 +218,5 @@ def _defined(message: Descriptor, types: _Types) -> type[Struct]:
 
 
 def _optional(kind: Any) -> tuple[Any, Any]:
-    """The type of a field that may be left out, and what is read then. `null` is a document."""
+    """The type of an optional field, and its value if omitted. `null` is a valid document."""
     return (kind, msgspec.Raw()) if kind is msgspec.Raw else (kind | None, None)

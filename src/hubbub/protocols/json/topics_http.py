@@ -1,4 +1,4 @@
-"""The JSON bodies of topics over HTTP: the socket's shapes, without the envelope."""
+"""The JSON bodies of topics over HTTP: the socket's structures, without the envelope."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Consumer = Annotated[
 
 
 class Acknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """With either `serials` or `upTo`."""
+    """Either `serials` or `upTo` is given."""
 
     serials: (
         Annotated[tuple[Serial, ...], Meta(extra_json_schema={"maxItems": MAX_ITEMS})] | None
@@ -47,7 +47,7 @@ _acknowledgement = msgspec.json.Decoder(Acknowledgement)
 
 
 def read_options(body: bytes) -> SubscriptionOptions | None:
-    """None: nothing was said about them. Raises `Malformed`."""
+    """Returns None if no options are given. Raises `Malformed`."""
     if not body:
         return None
     return read_json(_options, body, "the options of a subscription")
@@ -70,7 +70,7 @@ def read_acknowledgement(body: bytes, topic: str, name: str) -> TopicAck:
 
 
 def put_json(message_id: str | None, serial: int, duplicate: bool) -> bytes:
-    """A put that was reclaimed has neither id nor serial any more."""
+    """A repeated put whose message was deleted has neither id nor serial."""
     place = b""
     if message_id and serial:
         place = b'"msgID":%b,"channelSerial":"%d",' % (_encode(message_id), serial)

@@ -1,8 +1,7 @@
-"""The JSON of plain webhooks: what is asked for, and how one is shown. Secrets are never shown."""
+"""The JSON of plain webhooks: requests and views. Secrets are never shown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
@@ -24,11 +23,10 @@ from hubbub.domain.webhooks import (
 from hubbub.protocols.checks import Start, parse_start
 from hubbub.protocols.light import read_key, read_secret
 
-_encode = msgspec.json.Encoder().encode
-
 
 class WebhookOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Who gives the same channel and callback again changes the webhook; it keeps its place."""
+    """Repeating a request with the same channel and callback changes the webhook, which keeps its
+    cursor."""
 
     channel: Annotated[str, Meta(extra_json_schema=NAME_SCHEMA)]
     callback: Annotated[
@@ -76,7 +74,8 @@ _order = msgspec.json.Decoder(WebhookOrder)
 
 
 def read_order(body: bytes) -> tuple[WantedWebhook, Start]:
-    """The webhook, and where a new one begins. Raises `Malformed`, `BadRequest`, `InvalidName`."""
+    """Returns the webhook, and the start position of a new one. Raises `Malformed`, `BadRequest`,
+    `InvalidName`."""
     said = read_json(
         _order, body, 'a webhook, like {"channel": "orders", "callback": "https://example.org/in"}'
     )
@@ -94,11 +93,11 @@ def read_order(body: bytes) -> tuple[WantedWebhook, Start]:
 
 
 class WebhookStatusView(msgspec.Struct, frozen=True, rename="camel"):
-    """How a webhook is doing, as its driver knows it. `lag` counts the messages that have not
-    arrived, `attempts` how often the one that is under way was tried, `delivered` and `failures`
-    what became of the requests since the driver began. `breaker` is that of the callback's host:
-    while it is open, nothing is tried there. `deadLetters` counts all messages that were given up.
-    Times are in ms since 1970."""
+    """The status of a webhook, as known to its driver. `lag` counts undelivered messages,
+    `attempts` the attempts of the current message, `delivered` and `failures` the requests since
+    the driver started. `breaker` is the state of the callback host's circuit breaker: while it is
+    open, no requests are sent there. `deadLetters` counts all messages that were given up. Times
+    are in ms since 1970."""
 
     lag: int
     delivered: int
@@ -114,9 +113,10 @@ class WebhookStatusView(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class WebhookView(msgspec.Struct, frozen=True, rename="camel"):
-    """Where messages of a channel go. `topic` is what the subscriber calls the channel. `owner` is
-    who made it: `u:` and a user id, or the level of callers who have none. Without `status` it was
-    not asked for, or nobody drives the webhook just now. Times are in ms since 1970."""
+    """The destination of a channel's messages. `topic` is the subscriber's name for the channel.
+    `owner` is the creator: `u:` and a user id, or the level of a caller without a user id. `status`
+    is missing if it was not requested, or no driver runs the webhook at the moment. Times are in ms
+    since 1970."""
 
     id: str
     kind: Kind
@@ -130,20 +130,6 @@ class WebhookView(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: int | None
     owner: str | None
     status: WebhookStatusView | None = None
-
-
-def webhook_json(webhook: Webhook, status: WebhookStatus | None = None) -> bytes:
-    """With `status`, how it is doing, too."""
-    return _encode(view_of(webhook, status))
-
-
-def webhooks_json(webhooks: Iterable[Webhook], following: str | None) -> bytes:
-    """A page of them; `next` is where the following one begins, if there is more."""
-    return _encode({"webhooks": [view_of(each) for each in webhooks], "next": following})
-
-
-def replayed_json(delivered: int, failed: int) -> bytes:
-    return b'{"delivered":%d,"failed":%d}' % (delivered, failed)
 
 
 def view_of(webhook: Webhook, status: WebhookStatus | None = None) -> WebhookView:

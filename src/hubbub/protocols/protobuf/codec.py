@@ -1,7 +1,6 @@
 """The subprotocol hubbub.proto.v1: one Frame of spec/hubbub.proto in each binary message.
 
-A unit is one envelope as an entry of the frame's list, so that units put one after the other are
-a frame.
+A unit is one envelope as an entry of the frame's list, so that concatenated units form a frame.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from google.protobuf.message import DecodeError
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
-from hubbub.domain.requests import Rejected, Request
+from hubbub.domain.requests import Request, UndecodableRequest
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_frame
+from hubbub.protocols.protobuf.documents import prepare_document
 from hubbub.protocols.protobuf.events import (
     notice_payload,
     read_notice,
@@ -30,12 +30,13 @@ _EVENTS: dict[int, bytes] = {number: b"\x08" + varint(number) for number in pb.E
 
 
 class ProtobufCodec:
-    """Both ends of the wire: the hub decodes requests and encodes notices, the client the
-    reverse. Has no state; one object serves all connections."""
+    """Codec for both sides: the hub decodes requests and encodes notices, the client the reverse.
+    Stateless; one object serves all connections."""
 
     subprotocol = "hubbub.proto.v1"
     opcode = 2
     rid = None
+    prepare = staticmethod(prepare_document)
 
     def decode(self, data: bytes) -> list[Request]:
         """The requests of one WebSocket message, in order."""
@@ -47,11 +48,11 @@ class ProtobufCodec:
                 return read_request(envelope.event, envelope.payload)
             check_frame(len(envelopes))
         except DecodeError as error:
-            return [Rejected(Malformed(f"not a frame: {error}"))]
+            return [UndecodableRequest(Malformed(f"not a frame: {error}"))]
         except HubbubError as error:
-            return [Rejected(error)]
+            return [UndecodableRequest(error)]
         if not envelopes:
-            return [Rejected(Malformed("the frame has no envelope"))]
+            return [UndecodableRequest(Malformed("the frame has no envelope"))]
         return [request for each in envelopes for request in read_request(each.event, each.payload)]
 
     def encode_message(self, message: Message) -> bytes:
@@ -68,8 +69,8 @@ class ProtobufCodec:
         return _unit(*request_payload(request))
 
     def decode_notices(self, data: bytes) -> list[Notice]:
-        """The notices of one WebSocket message. Events that this version does not know are left
-        out, because a newer hub may send them."""
+        """The notices of one WebSocket message. Unknown events are skipped, because a newer hub may
+        send them."""
         try:
             envelopes = pb.Frame.FromString(data).envelopes[:]
             found = (read_notice(each.event, each.payload) for each in envelopes)

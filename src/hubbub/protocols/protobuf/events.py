@@ -1,5 +1,5 @@
-"""The events of the protocol in protobuf, without their envelopes: requests and notices, each as
-the hub and as the client has it. All follow from the table in `protocols.events`."""
+"""The events of the protocol in protobuf, without their envelopes: requests and notices, for hub
+and client. All follow from the table in `protocols.events`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.notices import Notice, Published
-from hubbub.domain.requests import Publish, PublishItem, Rejected, Request
+from hubbub.domain.requests import Publish, PublishItem, Request, UndecodableRequest
 from hubbub.protocols import events
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.checks import check_batch, check_item
-from hubbub.protocols.events import Event
+from hubbub.protocols.event_mapping import EventMapping
 from hubbub.protocols.mapping import descriptor
 from hubbub.protocols.protobuf import fast
 from hubbub.protocols.protobuf.structs import ProtobufStructs
@@ -30,14 +30,14 @@ _REQUESTS = ProtobufStructs(strict=True)
 _NOTICES = ProtobufStructs(strict=False, faster=fast.FASTER)
 
 
-class _EventReader(NamedTuple):
+class _ProtobufEventReader(NamedTuple):
     parse: Callable[[bytes], Any]
-    events: tuple[Event, ...]
+    events: tuple[EventMapping, ...]
 
 
-def _readers(table: tuple[Event, ...]) -> dict[int, _EventReader]:
+def _readers(table: tuple[EventMapping, ...]) -> dict[int, _ProtobufEventReader]:
     return {
-        found[0].number: _EventReader(GetMessageClass(found[0].message).FromString, found)
+        found[0].number: _ProtobufEventReader(GetMessageClass(found[0].message).FromString, found)
         for found in events.by_name(table).values()
     }
 
@@ -50,37 +50,37 @@ _notice_readers = _readers(events.NOTICES)
 
 
 def request_payload(request: Request) -> tuple[int, bytes]:
-    """The event and the encoded message that ask for this. Raises `TypeError` for what a client
-    cannot send."""
+    """The event number and the encoded message of a request. Raises `TypeError` for a struct that a
+    client cannot send."""
     event = events.of_request(request)
     return event.number, _encoded(_REQUESTS, request, event.message)
 
 
 def read_request(number: int, payload: bytes) -> list[Request]:
-    """All that the envelope asks for. What cannot be read of it comes back as rejections."""
+    """All requests in the envelope. Unreadable ones are returned as rejections."""
     try:
         if number == _PUBLISH:
             return _read_publish(payload)
         reader = _request_readers.get(number)
         if reader is None:
             unknown = events.unknown_event(_NAMES.get(number, str(number)))
-            return [Rejected(unknown, _req_id_of(payload))]
+            return [UndecodableRequest(unknown, _req_id_of(payload))]
         return [_read(reader, payload)]
     except DecodeError as error:
-        return [Rejected(Malformed(f"{_NAMES[number]}: {error}"), _req_id_of(payload))]
+        return [UndecodableRequest(Malformed(f"{_NAMES[number]}: {error}"), _req_id_of(payload))]
     except HubbubError as error:
-        return [Rejected(error, _req_id_of(payload))]
+        return [UndecodableRequest(error, _req_id_of(payload))]
 
 
-def _read(reader: _EventReader, payload: bytes) -> Request:
+def _read(reader: _ProtobufEventReader, payload: bytes) -> Request:
     (event,) = reader.events
     found = _REQUESTS.read(event.struct, event.message, reader.parse(payload), f"{event.name}: `")
     return event.check(found) if event.check else found  # type: ignore[return-value]
 
 
 def _req_id_of(payload: bytes) -> int:
-    """The id of a request that may be wrong in every other way; 0 where there is none. Nearly all
-    requests have it where a heartbeat has its own, which checks nothing else."""
+    """The id of a request whose other fields may be invalid; 0 if there is none. Nearly all
+    requests have it in the same field as a heartbeat, which decodes nothing else."""
     try:
         return pb.Heartbeat.FromString(payload).req_id
     except DecodeError:
@@ -98,15 +98,15 @@ def _read_publish(payload: bytes) -> list[Request]:
 
 
 def _read_items_apart(publishes: list[pb.PubRequestInfo]) -> list[Request]:
-    """A Publish with something wrong in it: the other items are published all the same, since
-    each is answered by itself."""
+    """Decodes a Publish with an invalid item: valid items are still published, since each item has
+    its own response."""
     items: list[PublishItem] = []
     rejected: list[Request] = []
     for index, proto in enumerate(publishes):
         try:
             items.append(read_item(proto, index))
         except HubbubError as error:
-            rejected.append(Rejected(error, proto.req_id))
+            rejected.append(UndecodableRequest(error, proto.req_id))
     return [Publish(tuple(items)), *rejected] if items else rejected
 
 
@@ -123,7 +123,7 @@ def read_item(proto: pb.PubRequestInfo, index: int = 0) -> PublishItem:
 
 
 def notice_payload(notice: Notice) -> tuple[int, bytes]:
-    """The event and the encoded message that say this."""
+    """The event number and the encoded message of a notice."""
     event = events.of_notice(notice)
     if isinstance(notice, Published):
         return event.number, fast.ack_payload(notice)
@@ -131,8 +131,7 @@ def notice_payload(notice: Notice) -> tuple[int, bytes]:
 
 
 def read_notice(number: int, payload: bytes) -> Notice | None:
-    """What the hub says, or None for an event that this version does not know. Raises `DecodeError`
-    and `Malformed`."""
+    """The decoded notice, or None for an unknown event. Raises `DecodeError` and `Malformed`."""
     if number == _PUBLISH:
         delivery = fast.read_delivery(payload)
         if delivery is not None:

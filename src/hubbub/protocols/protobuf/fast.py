@@ -1,8 +1,7 @@
-"""The protobuf that is hot, by hand: a message to deliver, an acknowledgement, a publish. Each
-function writes or reads what the general codec would (`structs`), and a test holds the two equal.
+"""Hand-written protobuf for the hot path: deliveries, acknowledgements, publishes. Each function
+writes or reads the same as the general codec (`structs`), which a test verifies.
 
-A delivery is put together from bytes, because that takes a quarter of the time of the generated
-classes.
+A delivery is concatenated from bytes, which takes a quarter of the time of the generated classes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from hubbub.domain.messages import BINARY, Message
-from hubbub.domain.notices import Delivery, Published, PublishResult
+from hubbub.domain.notices import MessageDelivery, Published, PublishResult
 from hubbub.domain.payloads import typed_payload, with_media_type
 from hubbub.domain.requests import Producer, PublishItem
 from hubbub.domain.topics import Article
@@ -52,8 +51,8 @@ def message_payload(message: Message) -> bytes:
 
 @lru_cache(maxsize=8192)
 def varint(number: int) -> bytes:
-    """Seven bits a byte, the lowest first; the top bit says that more follow. Cached, because
-    lengths come again and so do times: messages are many only when they share a millisecond."""
+    """Encodes a varint. Cached, because lengths and times repeat: many messages share a
+    millisecond."""
     encoded = bytearray()
     while number > 0x7F:
         encoded.append(number & 0x7F | 0x80)
@@ -77,7 +76,7 @@ def _kind(content_type: str, publisher: str | None) -> bytes:
 
 
 def article_payload(article: Article) -> bytes:
-    """The encoded TopicArticle, whose numbers are those of a ChannelPublish, and two more."""
+    """The encoded TopicArticle: the fields of a ChannelPublish, and two more."""
     return b"%b\x58%b\x60%c" % (
         message_payload(article.message),
         varint(article.deliveries),
@@ -93,11 +92,11 @@ FASTER: dict[str, Callable[[Any], bytes]] = {
     "HistoryResponse.messages": lambda them: _entries(b"\x1a", map(message_payload, them)),
     "TopicMessagesNotice.messages": lambda them: _entries(b"\x2a", map(article_payload, them)),
 }
-"""Of repeated fields: the encoded entries, which may stand anywhere in the message."""
+"""Encoders of repeated fields, whose entries may be anywhere in the message."""
 
 
-def read_delivery(payload: bytes) -> Delivery | None:
-    """None: leave it to the general codec."""
+def read_delivery(payload: bytes) -> MessageDelivery | None:
+    """None: the general codec must decode it."""
     proto = pb.ChannelPublish.FromString(payload)
     if proto.HasField("attributes") or proto.HasField("previous_serial"):
         return None
@@ -113,7 +112,7 @@ def read_delivery(payload: bytes) -> Delivery | None:
         parse_serial(serial, "the hub's Publish: `channel_serial`") if serial else 0,
         proto.publisher or None,
     )
-    return Delivery(message, proto.retained)
+    return MessageDelivery(message, proto.retained)
 
 
 # -- an acknowledgement ---------------------------------------------------------------------------
@@ -140,7 +139,7 @@ def result_proto(result: PublishResult) -> pb.Response:
 
 
 def read_item(proto: pb.PubRequestInfo) -> PublishItem | None:
-    """None: there is something rare in it; leave it to the general codec. Raises `InvalidName`,
+    """None if the item has rare fields; the general codec must decode it. Raises `InvalidName`,
     `InvalidPayload`, `Malformed`."""
     if proto.HasField("attributes") or proto.security_token or proto.idempotency_key:
         return None

@@ -1,4 +1,4 @@
-"""The general codec in protobuf: through the descriptors of spec/hubbub.proto."""
+"""The general protobuf codec, based on the descriptors of spec/hubbub.proto."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hubbub.domain.errors import Malformed
 from hubbub.domain.messages import BINARY
 from hubbub.domain.payloads import typed_payload
 from hubbub.protocols.checks import parse_serial
-from hubbub.protocols.mapping import Kind, Member, Shape
+from hubbub.protocols.mapping import Cardinality, Kind, MappedField
 from hubbub.protocols.protobuf import documents
 from hubbub.protocols.structs import Convert, ConvertBack, FetchAll, Record, Structs
 
@@ -26,19 +26,19 @@ class ProtobufStructs(Structs):
     def name(self, field: FieldDescriptor) -> str:
         return str(field.name)
 
-    def fetch_all(self, fields: Sequence[Member]) -> FetchAll:
+    def fetch_all(self, fields: Sequence[MappedField]) -> FetchAll:
         fetches = [self._fetcher(each) for each in fields]
         return lambda record: [fetch(record) for fetch in fetches]
 
-    def _fetcher(self, member: Member) -> Callable[[Any], Any]:
+    def _fetcher(self, member: MappedField) -> Callable[[Any], Any]:
         assert member.field is not None
         name, inside = member.field.name, member.wire.inside
         fetch: Callable[[Any], Any] = attrgetter(name)
         if inside:
             return lambda record: fetch(getattr(record, inside)) or None
-        if member.shape is Shape.MAP:
+        if member.shape is Cardinality.MAP:
             return lambda record: dict(fetch(record).items())
-        if member.shape is Shape.LIST:
+        if member.shape is Cardinality.LIST:
             # A slice is a list: iterating over the field itself takes eight times as long.
             return lambda record: fetch(record)[:] or None
         if member.keeps_zero and (self._strict or member.kind is not Kind.SERIAL):
@@ -47,13 +47,13 @@ class ProtobufStructs(Structs):
             return lambda record: fetch(record) if record.HasField(name) else None
         return lambda record: fetch(record) or None
 
-    def value_writer(self, member: Member) -> Convert | None:
+    def value_writer(self, member: MappedField) -> Convert | None:
         return _WRITERS.get(member.kind)
 
-    def value_reader(self, member: Member) -> ConvertBack | None:
+    def value_reader(self, member: MappedField) -> ConvertBack | None:
         return _READERS.get(member.kind)
 
-    def write_payload(self, member: Member, payload: bytes, content_type: str) -> Record:
+    def write_payload(self, member: MappedField, payload: bytes, content_type: str) -> Record:
         if member.wire.optional and content_type == BINARY:
             return {"payload": payload}
         return {"payload": payload, "content_type": content_type}

@@ -32,16 +32,16 @@ _MAX_STREAMS = 8
 
 @dataclass(frozen=True, slots=True)
 class Deflate:
-    """Agreed parameters. It has no state: connections with the same parameters share one."""
+    """Negotiated parameters. Stateless: connections with the same parameters share one object."""
 
     window_bits: int = _LARGEST_WINDOW_BITS
 
     @staticmethod
     def negotiate(extensions_header: str) -> tuple[Deflate, str] | None:
-        """The first offer in Sec-WebSocket-Extensions that can be met, and the answer to it.
+        """Returns the first acceptable offer in Sec-WebSocket-Extensions, and the response to it.
 
-        None declines: the response then carries no extension. Several header lines are to be
-        joined by commas first.
+        None declines: the response then has no extension. Several header lines must be joined by
+        commas first.
         """
         try:
             offers = parse_extension(extensions_header)
@@ -54,13 +54,14 @@ class Deflate:
         return None
 
     def compress(self, payload: bytes) -> bytes:
-        """For a frame with RSV1 set."""
+        """Compresses a payload for a frame with RSV1 set."""
         compressor = zlib.compressobj(wbits=-self.window_bits)
         compressed = compressor.compress(payload) + compressor.flush(zlib.Z_SYNC_FLUSH)
         return compressed[: -len(_SYNC_FLUSH_TAIL)]
 
     def decompress(self, payload: bytes, max_bytes: int) -> bytes:
-        """Never holds more than `max_bytes` and one window; FrameError 1009 beyond, 1007 if bad."""
+        """Never holds more than `max_bytes` and one window. Raises FrameError 1009 beyond
+        `max_bytes`, 1007 for invalid data."""
         if not payload:  # strictly "no block at all", but some peers send it for ""
             return b""
         try:
@@ -101,7 +102,7 @@ _ALLOWED_VALUES: dict[str, frozenset[str | None]] = {
 
 
 def _acceptable_window(parameters: _Parameters) -> int | None:
-    """The window to compress with; None if the offer is invalid or cannot be met."""
+    """The window size for compression; None if the offer is invalid or unacceptable."""
     values = dict(parameters)
     if len(values) < len(parameters):
         return None
@@ -112,7 +113,7 @@ def _acceptable_window(parameters: _Parameters) -> int | None:
 
 
 def _answer(parameters: _Parameters, window_bits: int) -> str:
-    """`client_max_window_bits` needs no answer: any window can be read."""
+    """`client_max_window_bits` needs no response: any window can be decompressed."""
     answer = f"{_NAME}; server_no_context_takeover; client_no_context_takeover"
     if "server_max_window_bits" in dict(parameters):
         answer += f"; server_max_window_bits={window_bits}"

@@ -1,4 +1,4 @@
-"""The vocabulary of WebSocket frames (RFC 6455): opcodes, events, errors, what a server sends."""
+"""WebSocket frames (RFC 6455): opcodes, events, errors, and frames sent by a server."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 class FrameError(Exception):
-    """The peer broke the protocol: send `close_frame(error.close_code)` and hang up.
+    """The peer violated the protocol: send `close_frame(error.close_code)` and close the
+    connection.
 
-    `events` holds what was complete before the error in the same `feed`; it still counts.
+    `events` holds the events completed before the error in the same `feed`; they are still valid.
     """
 
     def __init__(self, close_code: int, message: str) -> None:
@@ -56,13 +57,13 @@ class FrameError(Exception):
 
 
 def accept_key(key: str) -> str:
-    """The Sec-WebSocket-Accept that answers a Sec-WebSocket-Key."""
+    """The Sec-WebSocket-Accept for a Sec-WebSocket-Key."""
     digest = hashlib.sha1(key.encode() + _HANDSHAKE_GUID, usedforsecurity=False).digest()
     return base64.b64encode(digest).decode()
 
 
 def frame(opcode: int, payload: bytes, rsv1: bool = False) -> bytes:
-    """One final frame, unmasked as servers send them. `rsv1` marks a compressed payload."""
+    """One final frame, unmasked as sent by servers. `rsv1` marks a compressed payload."""
     size = len(payload)
     first = 0x80 | (0x40 if rsv1 else 0) | opcode
     if size <= MAX_CONTROL_BYTES:
@@ -75,9 +76,10 @@ def frame(opcode: int, payload: bytes, rsv1: bool = False) -> bytes:
 
 
 def close_frame(code: int, reason: str = "") -> bytes:
-    """A CLOSE frame; the reason is cut to fit, between characters.
+    """A CLOSE frame; the reason is truncated between characters.
 
-    1005 ("no status") makes an empty CLOSE, so `close_frame(*parse_close(data))` echoes any close.
+    1005 ("no status") produces an empty CLOSE, so `close_frame(*parse_close(data))` echoes any
+    close.
     """
     if code == NO_STATUS:
         return frame(Opcode.CLOSE, b"")

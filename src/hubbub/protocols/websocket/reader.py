@@ -1,6 +1,6 @@
-"""Reads the frames that WebSocket clients send (RFC 6455), from bytes in any pieces to messages.
+"""Reads the frames of WebSocket clients (RFC 6455) from arbitrary pieces of bytes.
 
-The vocabulary of frames is in `frames`, compression in `deflate`.
+`frames` defines the frames, `deflate` the compression.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ _MISSING = -1
 class FrameReader:
     """The receiving half of one connection, on the server's side.
 
-    While nothing is under way it holds no buffer. What it does hold is bounded by
-    `max_message_bytes`: sizes are checked as soon as a header announces them. Payloads are checked
-    when their frame is complete, text in fragments without waiting for the last one.
+    Between messages it holds no buffer. Buffers are bounded by `max_message_bytes`: sizes are
+    checked as soon as a header announces them. Payloads are checked when their frame is complete,
+    fragments of a text individually.
 
-    After a CLOSE or an error, whatever else the peer sends is discarded (RFC 6455, 1.4 and 7.1.7).
+    After a CLOSE or an error, all further input is discarded (RFC 6455, 1.4 and 7.1.7).
     """
 
     __slots__ = ("_closed", "_deflate", "_limit", "_message", "_needed", "_partial")
@@ -60,7 +60,7 @@ class FrameReader:
 
     @property
     def held_bytes(self) -> int:
-        """What is held of a message that has not ended."""
+        """The buffered bytes of an incomplete message."""
         held = 0 if self._partial is None else len(self._partial)
         return held if self._message is None else held + len(self._message.data)
 
@@ -85,7 +85,7 @@ class FrameReader:
         return events
 
     def _read(self, data: bytes, events: list[Event]) -> int:
-        """Read as many frames as `data` holds; the position of the first incomplete one."""
+        """Reads all complete frames in `data`; returns the position of the first incomplete one."""
         position = 0
         while True:
             if self._message is None:
@@ -98,7 +98,8 @@ class FrameReader:
             position = len(data) if self._closed else end
 
     def _read_frame(self, data: bytes, start: int, events: list[Event]) -> int:
-        """Read any one frame; its end, or _MISSING, and then `_needed` says how much it takes."""
+        """Reads one frame; returns its end, or _MISSING after setting `_needed` to the bytes that
+        it takes."""
         available = len(data) - start
         if available < 2:
             return self._need(2)
@@ -124,7 +125,7 @@ class FrameReader:
         return _MISSING
 
     def _check_start(self, first: int, second: int) -> None:
-        """All that the first two bytes of a frame can do wrong."""
+        """Checks the first two bytes of a frame."""
         opcode = first & 0x0F
         if opcode not in _OPCODES:
             raise FrameError(PROTOCOL_ERROR, f"unknown opcode {opcode}")
@@ -141,8 +142,8 @@ class FrameReader:
             raise FrameError(PROTOCOL_ERROR, "new message inside a fragmented one")
 
     def _check_size(self, first: int, length: int) -> None:
-        """Control frames are short anyhow. Deflate may make a message slightly longer than it is:
-        a message at the limit must still get in; `decompress` checks the real size."""
+        """Control frames are short anyway. Deflate may expand a message slightly: a message at the
+        limit must still be accepted; `decompress` checks the real size."""
         if first & 0x0F >= Opcode.CLOSE:
             return
         message, limit = self._message, self._limit
@@ -195,8 +196,8 @@ class FrameReader:
 
 
 class _Fragments:
-    """A message under way. One buffer, since a list of many tiny fragments would take far more
-    memory than the limit on messages promises."""
+    """An incomplete message. One buffer, since a list of many tiny fragments would exceed the
+    memory limit of messages."""
 
     __slots__ = ("_decoder", "compressed", "data", "opcode")
 
@@ -221,8 +222,8 @@ _Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 
 
 def _read_whole_messages(data: bytes, start: int, limit: int, events: list[Event]) -> int:
-    """The fast path: read uncompressed, unfragmented messages up to the first frame that is
-    anything else, wrong, too long or incomplete; its position."""
+    """The fast path: reads uncompressed, unfragmented messages up to the first frame that is of
+    another kind, invalid, too long or incomplete; returns its position."""
     size = len(data)
     last = size - _COMMON_HEADER.size
     read_header, append = _COMMON_HEADER.unpack_from, events.append

@@ -1,1 +1,1 @@
-"""ZeroMQ: frames, commands and answers."""
+"""The ZeroMQ protocol: frames, commands and responses."""

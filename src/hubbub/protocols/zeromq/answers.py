@@ -1,5 +1,5 @@
-"""ZeroMQ answers: their names are those of the reliable publish-subscribe service; what follows a
-name is in `docs/zeromq.md`."""
+"""ZeroMQ responses: their names are those of the reliable publish-subscribe service;
+`docs/zeromq.md` describes their frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _EMPTY = b"EmptyTopic"
 
 
 class _Info(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
-    """What is known of a message beside its topic, serial and payload."""
+    """A message's metadata besides topic, serial and payload."""
 
     message_id: str = msgspec.field(name="msgID")
     timestamp: int = msgspec.field(name="ts")
@@ -47,7 +47,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def put_reply(topic: str, message_id: str, outcome: PublishOutcome) -> Frames:
-    """Without a serial: it was put before, and has been reclaimed since."""
+    """Without a serial: the put is a repeat whose message has been deleted."""
     info = {"msgID": outcome.message_id or message_id, "duplicate": outcome.duplicate}
     if outcome.duplicate and outcome.message_id is None:
         del info["msgID"]
@@ -56,7 +56,8 @@ def put_reply(topic: str, message_id: str, outcome: PublishOutcome) -> Frames:
 
 
 def with_note(frames: Frames, note: str) -> Frames:
-    """Adds a remark for people to the JSON object that ends the answer to `put` or `subscribe`."""
+    """Adds a human-readable note to the JSON object at the end of the response to `put` or
+    `subscribe`."""
     if frames[0] not in (b"PutReply", b"SUBSCRIBED"):
         return frames
     *others, info = frames
@@ -64,7 +65,7 @@ def with_note(frames: Frames, note: str) -> Frames:
 
 
 def frames_of(notice: Notice) -> Frames:
-    """What a client of ZeroMQ is told for a request about topics."""
+    """The frames of a notice that responds to a topic request."""
     match notice:
         case TopicMessages(topic, messages=found):
             return _articles(topic, found)
@@ -83,7 +84,7 @@ def frames_of(notice: Notice) -> Frames:
 
 
 def handed_out(notice: Notice) -> Sequence[Article]:
-    """The messages that an answer hands out."""
+    """The messages that a response delivers."""
     if isinstance(notice, EachTopicMessages):
         return [article for found in notice.topics.values() for article in found.messages]
     return notice.messages if isinstance(notice, TopicMessages) else ()
@@ -96,7 +97,7 @@ def _articles(topic: str, found: Sequence[Article]) -> Frames:
 
 
 def _one_of_each(topics: Mapping[str, TopicArticles]) -> Frames:
-    """Five frames for each topic, of which the first is its answer."""
+    """Five frames for each topic; the first is its response name."""
     if not topics:
         return [b"NotSubscribed", b"", b"there is no subscription of this name to any topic"]
     frames: Frames = []

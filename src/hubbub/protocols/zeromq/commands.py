@@ -1,4 +1,4 @@
-"""The commands of the ZeroMQ protocol: what each takes behind its credential, strictly read."""
+"""The commands of the ZeroMQ protocol and their frames after the credential, validated strictly."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _Attributes = json_type((Attributes,), descriptor(pb.Attributes))
 
 
 class Shutdown(msgspec.Struct, frozen=True):
-    """An administrator ends the server."""
+    """An administrator's request to stop the server."""
 
 
 Command = (
@@ -84,7 +84,7 @@ class _AckOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """What `subscribe` takes beside the options that the subscription keeps."""
+    """Parameters of `subscribe`, besides the options stored with the subscription."""
 
     subscription: str = DEFAULT_SUBSCRIPTION
     start: Number = "new"
@@ -125,7 +125,7 @@ def _put(parts: Sequence[bytes]) -> PublishItem:
 
 
 def _attributes(given: dict[str, Any]) -> Attributes | None:
-    """Takes the rarer fields of the envelope out of the options of a put."""
+    """Extracts the rarer envelope fields from the options of a put."""
     named = {key: given.pop(key) for key in _keys(_Attributes) if given.get(key) is not None}
     if not named:
         return None
@@ -211,7 +211,7 @@ COMMANDS: dict[str, tuple[int, tuple[str, ...], _CommandReader]] = {
     "shutdown": (0, (), lambda _: Shutdown()),
     "ping": (0, (), lambda _: Ping()),
 }
-"""How many frames each needs behind the credential, and which it takes."""
+"""The number of frames that each command needs after the credential, and their names."""
 
 
 # -- frames -------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""ZeroMQ requests: from the frames of a message to what a client asks for, and no further.
+"""ZeroMQ requests: decodes the frames of a message.
 
-`docs/zeromq.md` is the protocol in words. A message is an envelope, an empty frame, and a body:
-the command, the credential, the topic, and what the command needs. The envelope is the client's
-own; it comes back with the answer.
+`docs/zeromq.md` describes the protocol. A message consists of an envelope, an empty frame, and a
+body: command, credential, topic, and the command's parameters. The envelope belongs to the client
+and is returned with the response.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from hubbub.protocols.zeromq.commands import COMMANDS, Command, read_text
 
 MAX_ENVELOPE_FRAMES = 8
 MAX_ENVELOPE_BYTES = 255
-"""Of each of its frames; a routing id is never longer."""
+"""The limit of each frame of the envelope; a routing id is never longer."""
 MAX_CREDENTIAL_BYTES = 20 * 1024
 
 # A token has three parts of base64url, the first of which opens a JSON object.
 _TOKEN = re.compile(r"eyJ[\w-]*\.[\w-]+\.[\w-]*", re.ASCII)
 
 
-class Credential(msgspec.Struct, frozen=True):
-    """Neither: the caller is whoever its CURVE key says."""
+class ZeromqCredential(msgspec.Struct, frozen=True):
+    """With neither field, the caller is identified by the CURVE key."""
 
     hub: str | None = None
-    """None: the one that the token names."""
+    """None: the hub named in the token."""
     token: str | None = None
-    """None: the caller has no name."""
+    """None: anonymous."""
 
     def __repr__(self) -> str:
         return f"Credential(hub={self.hub!r}, token={'hidden' if self.token else None})"
 
 
-class Request(msgspec.Struct, frozen=True):
-    credential: Credential
+class ZeromqRequest(msgspec.Struct, frozen=True):
+    credential: ZeromqCredential
     command: Command
 
 
 def split_envelope(frames: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """The envelope, which ends with an empty frame, and the body behind it. An answer begins with
+    """The envelope, which ends with an empty frame, and the body after it. A response begins with
     the same envelope. Raises `Malformed`, `TooLarge`."""
     for index, frame in enumerate(frames[: MAX_ENVELOPE_FRAMES + 1]):
         if not frame:
@@ -57,8 +57,8 @@ def split_envelope(frames: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
     )
 
 
-def read_request(body: Sequence[bytes]) -> Request:
-    """Raises `BadRequest` and what is below it, naming the frame and what is wrong with it."""
+def read_request(body: Sequence[bytes]) -> ZeromqRequest:
+    """Raises `BadRequest` or a subclass, which names the frame and the problem."""
     if not body:
         raise Malformed("the message has no command; send: command, credential, topic, …")
     name = read_text(body[0], "the command")
@@ -72,22 +72,22 @@ def read_request(body: Sequence[bytes]) -> Request:
         raise Malformed(
             f"{name} has {len(body) - 1} frames after the command; expected {', '.join(wanted)}"
         )
-    credential = Credential()
+    credential = ZeromqCredential()
     if len(body) > 1:
         credential = read_credential(body[1])
     elif name != "ping":
         raise Malformed(f"{name} has no credential; give a token or the name of a hub")
-    return Request(credential, read(parts))
+    return ZeromqRequest(credential, read(parts))
 
 
-def read_credential(frame: bytes) -> Credential:
+def read_credential(frame: bytes) -> ZeromqCredential:
     """A token, `hub token`, the name of a hub, or nothing."""
     if len(frame) > MAX_CREDENTIAL_BYTES:
         raise TooLarge(f"the credential has {len(frame)} bytes; at most {MAX_CREDENTIAL_BYTES}")
     text = read_text(frame, "the credential")
     if not text:
-        return Credential()
+        return ZeromqCredential()
     hub, _, last = text.rpartition(" ")
     if _TOKEN.fullmatch(last):
-        return Credential(check_name(hub, "hub") if hub else None, last)
-    return Credential(check_name(text, "hub"))
+        return ZeromqCredential(check_name(hub, "hub") if hub else None, last)
+    return ZeromqCredential(check_name(text, "hub"))

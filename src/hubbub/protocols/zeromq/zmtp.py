@@ -1,4 +1,4 @@
-"""The frames of ZMTP, ZeroMQ's wire protocol (RFC 23), as far as counting them goes."""
+"""Frames of ZMTP, ZeroMQ's wire protocol (RFC 23), parsed only to count them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Iterable
 from hubbub.domain.errors import Malformed
 
 FRAME_COST_BYTES = 64
-"""What libzmq takes for a frame beside its bytes."""
+"""libzmq's memory overhead per frame."""
 CURVE_OVERHEAD = 33
-"""How much longer a frame is on the wire when CURVE encrypts it."""
+"""The overhead of a CURVE-encrypted frame on the wire."""
 
 _SIGNATURE_END = 10
 _GREETINGS = {1: 12, 2: 12, 3: 64}
-"""Length of the greeting by the version in it; later versions are as the last one."""
+"""Length of the greeting by version; later versions are like the last one."""
 _LONG, _COMMAND = 0x02, 0x04
 _SHORT_COMMAND = 255
 
 
 class UnsettledFrames:
-    """Follows the bytes of one connection, and knows how many of them have not come out of libzmq
-    yet as whole messages. libzmq hands nothing out before the last frame of a message is there, and
-    in an encrypted connection only libzmq can tell which one that is."""
+    """Tracks the bytes of one connection that libzmq has received but not yet delivered as whole
+    messages. libzmq delivers a message only after its last frame, and in an encrypted connection
+    only libzmq can recognize that frame."""
 
     __slots__ = (
         "_frames",
@@ -37,19 +37,19 @@ class UnsettledFrames:
     )
 
     def __init__(self, overhead: int = 0) -> None:
-        """`overhead`: by how much a frame on the wire is longer than what is handed out."""
+        """`overhead`: bytes per frame on the wire beyond those delivered."""
         self._overhead = overhead
         self._frames: deque[int] = deque()
-        """Sizes of whole frames that were not handed out."""
+        """Sizes of whole frames that were not delivered yet."""
         self._settleable = 0
-        """What they cost together."""
+        """Their total cost."""
         self._unfinished = 0
-        """Bytes of the frame that is under way."""
+        """Received bytes of the incomplete frame."""
         self._inside = 0
-        """Size of that frame; 0 where it is one that libzmq takes for itself."""
+        """The size of that frame; 0 if libzmq consumes it itself."""
         self._skip = 0
         self._head = b""
-        """The beginning of the greeting or of a frame's head."""
+        """The received part of the greeting or of a frame's header."""
         self._greeted = False
 
     @property
@@ -57,8 +57,8 @@ class UnsettledFrames:
         return self._settleable + self._unfinished
 
     def feed(self, data: bytes, start: int = 0, most: int = sys.maxsize) -> int:
-        """Bytes as they come, from `start` on, in which at most so many frames begin; answers where
-        they end. Raises `Malformed` for what no supported client sends."""
+        """Consumes bytes from `start` on until `most` frames have begun; returns the end position.
+        Raises `Malformed` for input that no supported client sends."""
         end = len(data)
         while start < end and most > 0:
             if self._skip:
@@ -75,7 +75,7 @@ class UnsettledFrames:
         return start
 
     def _read_head(self, data: bytes, start: int) -> int:
-        """Take as much as the head needs; answers where it ends."""
+        """Consumes the bytes of a frame header; returns the end position."""
         needed = self._head_length()
         taken = data[start : start + needed - len(self._head)]
         self._head += taken
@@ -114,7 +114,7 @@ class UnsettledFrames:
         self._inside = 0
 
     def settle(self, sizes: Iterable[int]) -> None:
-        """A message with frames of these sizes was handed out: so was all that came before it."""
+        """libzmq delivered a message with frames of these sizes, and so everything before it."""
         frames = self._frames
         for size in sizes:
             while frames:

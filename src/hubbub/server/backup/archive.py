@@ -29,11 +29,11 @@ _MOST_READ_BYTES = 2 * _CHUNK
 _COMPRESSION = 4  # half the time of the default for two percent more
 
 Progress = Callable[[str, float], None]
-"""Told what is being done, and the share of it that is done."""
+"""Receives the current step, and its completed share."""
 
 
 class BackupError(Exception):
-    """A backup or a restore that did not happen; the message says why and what to do."""
+    """A backup or a restore failed; the message says why and what to do."""
 
 
 class FileEntry(msgspec.Struct, frozen=True):
@@ -42,8 +42,8 @@ class FileEntry(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What an archive says of itself. `schema` is the version of the database's tables;
-    `left_out` is None in an archive with secrets."""
+    """Metadata of an archive. `schema` is the version of the database's tables; `left_out` is None
+    in an archive with secrets."""
 
     format: int
     hubbub: str
@@ -54,7 +54,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def describe_files(folder: Path, schema: int, created: str, left_out: LeftOut | None) -> Manifest:
-    """The manifest of the files that lie in the folder."""
+    """Creates the manifest of the files in the folder."""
     files = {name: _entry(folder / name) for name in _FILES if (folder / name).exists()}
     return Manifest(FORMAT, __version__, schema, created, files, left_out)
 
@@ -65,7 +65,7 @@ def _entry(path: Path) -> FileEntry:
 
 
 def write(path: Path, folder: Path, manifest: Manifest, progress: Progress) -> None:
-    """Pack the folder's files into a new file that only its owner may read; on disk when done."""
+    """Packs the folder's files into a new file that only its owner may read, and syncs it."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with (
         os.fdopen(descriptor, "wb") as raw,
@@ -89,7 +89,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 
 
 class _Reporting:
-    """A file that tells how much of it was read."""
+    """A file that reports how much of it was read."""
 
     def __init__(self, file: IO[bytes], size: int, work: str, progress: Progress) -> None:
         self._file = file
@@ -107,14 +107,14 @@ class _Reporting:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Raises `BackupError` for what is no archive, or one that this version cannot read."""
+    """Raises `BackupError` for an invalid archive, or one that this version cannot read."""
     with _opened(path) as tar:
         return _manifest(tar, path)
 
 
 def unpack(path: Path, folder: Path, progress: Progress) -> Manifest:
-    """Write the files of an archive to the folder, each only after it proved to be what the
-    manifest says. Raises `BackupError`."""
+    """Extracts the files of an archive to the folder, each verified against the manifest. Raises
+    `BackupError`."""
     with _opened(path) as tar:
         manifest = _manifest(tar, path)
         missing = dict(manifest.files)
@@ -146,8 +146,8 @@ def _unpack_file(content: IO[bytes], target: Path, size: int, progress: Progress
 
 
 class _Packed(gzip.GzipFile):
-    """Read in pieces only: `tarfile` takes a header of any size into memory at once, and a small
-    archive can hold a very large one."""
+    """Limits the size of reads: `tarfile` loads a header of any size into memory, and a small
+    archive can contain a huge one."""
 
     def read(self, size: int | None = -1) -> bytes:
         if size is None or not 0 <= size <= _MOST_READ_BYTES:

@@ -1,13 +1,14 @@
-"""One hub of an archive, read in slices while the server runs.
+"""Reads one hub of an archive in slices while the server runs.
 
-The archive is unpacked into the data folder and checked before a row is read. All of it happens in
-a thread of its own: unpacking, checking and reading spend their time in calls that leave the
-interpreter to the event loop.
+The archive is unpacked into the data folder and checked before a row is read. All work happens in a
+separate thread: unpacking, checking and reading mostly run in calls that release the interpreter
+lock.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sqlite3
 import stat
@@ -39,7 +40,10 @@ _SLICE_ROWS = 500
 _SLICE_BYTES = 256 * 1024
 _MOST_NAMED = 10
 _ROOM_LEFT_BYTES = 256 << 20
-"""Of the disk, when the archive is unpacked."""
+"""Disk space that unpacking must leave free."""
+_MOST_VALUE_BYTES = 64 << 20
+"""The largest row or value that is read into the memory of the server."""
+_COMPUTING = re.compile(r"\b(CHECK|VIRTUAL)\b", re.IGNORECASE)
 
 T = TypeVar("T")
 
@@ -68,7 +72,7 @@ class UnpackedArchives:
 
 
 def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
-    """Raises `ArchiveRefused`; nothing is left then."""
+    """Raises `ArchiveRefused` and removes the unpacked files."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ArchiveRefused(f"{path} is no file; name the archive of a backup")
@@ -80,7 +84,7 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
         archive.unpack(path, folder, lambda _work, _share: None)
         (folder / SECRETS).unlink(missing_ok=True)
         database = folder / DATABASE
-        _require_tables_only(path, database)
+        _require_plain_tables(path, database)
         require_whole(database)
         return manifest, _open(database)
     except (BackupError, StoreUnavailable) as error:
@@ -96,7 +100,7 @@ def _unpack(path: Path, folder: Path) -> tuple[Manifest, sqlite3.Connection]:
 
 
 def _require_room(path: Path, manifest: Manifest, folder: Path) -> None:
-    """The store of all hubs is on the same disk."""
+    """Checks the free space, since the store of all hubs is on the same disk."""
     needed = sum(entry.bytes for entry in manifest.files.values())
     free = shutil.disk_usage(folder).free
     if needed > free - _ROOM_LEFT_BYTES:
@@ -106,20 +110,26 @@ def _require_room(path: Path, manifest: Manifest, folder: Path) -> None:
         )
 
 
-def _require_tables_only(path: Path, database: Path) -> None:
-    """A store has no views and triggers; a query of a view, in the place of a table, may never
-    end."""
+def _require_plain_tables(path: Path, database: Path) -> None:
+    """Rejects whatever computes something when it is read or checked, which might never end or
+    take all memory: views, foreign triggers and indexes, virtual tables, generated columns and
+    constraints."""
+    own = {each for migration in load_migrations(SQLITE) for each in migration.statements}
     with closing(open_read_only(database)) as connection:
-        found = connection.execute(
-            "SELECT name FROM sqlite_master WHERE type NOT IN ('table', 'index')"
-        ).fetchone()
-    if found is not None:
-        raise BackupError(f"{path} holds {found[0]!r}, which is no table of Hubbub")
+        for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
+            if kind == "table":
+                columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,))
+                plain = not any(hidden for (hidden,) in columns) and not _COMPUTING.search(sql)
+            else:
+                plain = sql is None or sql in own
+            if not plain:
+                raise BackupError(f"{path} holds {name!r}, which is no table of Hubbub")
 
 
 def _open(database: Path) -> sqlite3.Connection:
-    """Brought up to date, with room for new ids. A crash leaves a copy that nobody needs."""
+    """Migrates the schema and reserves new ids. After a crash, the copy is deleted."""
     connection = sqlite3.connect(database, isolation_level=None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_VALUE_BYTES)
     connection.execute("PRAGMA synchronous = OFF")
     connection.execute("PRAGMA journal_mode = MEMORY")
     migrate(connection, database, load_migrations(SQLITE))
@@ -170,7 +180,7 @@ class UnpackedHub:
             raise ArchiveRefused(f"a row of the archive cannot be read: {error}") from error
 
     async def require_rows(self) -> None:
-        """Raises `ArchiveRefused` where the archive holds nothing of the hub."""
+        """Raises `ArchiveRefused` if the archive contains no rows of the hub."""
         hubs = await self._run(self._hubs)
         if self._source not in hubs:
             named = ", ".join(map(repr, sorted(hubs)[:_MOST_NAMED]))
@@ -227,7 +237,7 @@ class UnpackedHub:
                 yield RestoredRows(table.name, rows, ids)
 
     def _rows_of(self, table: HubTable) -> sqlite3.Cursor:
-        """The id, or nothing, and the columns; references are to new ids."""
+        """Rows as (old id or NULL, columns); foreign keys are mapped to new ids."""
         old = "id" if table.counted else "NULL"
         if table.of_hub:
             columns = ", ".join(table.columns)
@@ -256,7 +266,7 @@ class UnpackedHub:
         return await self._run(self._revocations)
 
     def _revocations(self) -> list[Revocation]:
-        """Tokens of a hub are of no use in a hub of another name."""
+        """Tokens of a hub are useless in a hub of another name."""
         if self._source != self._target:
             return []
         columns = Revocation.__struct_fields__

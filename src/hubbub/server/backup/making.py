@@ -1,4 +1,4 @@
-"""Backup: the data folder of a hub, which may be running, as one archive."""
+"""Backup: archives the data folder of a hub, which may be running."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hubbub.storage.sqlite.copies import copy_database, leave_out_secrets, requi
 def back_up(
     data: Path, target: Path, *, with_secrets: bool = False, progress: Progress | None = None
 ) -> tuple[Path, Manifest]:
-    """Write an archive of the store as it is at this moment; answers where it is and what it
-    holds. If `target` is a folder, the archive gets a name with the time in it. Unless
-    `with_secrets`, neither the signing keys nor any secret of the store is in it.
+    """Writes a consistent archive of the store; returns its path and manifest. If `target` is a
+    folder, the archive's name contains the time. Unless `with_secrets`, the archive contains
+    neither the signing keys nor any secret of the store.
 
-    The database is opened for reading only, so a hub that uses it goes on undisturbed. The archive
-    appears under its name only when it is complete, checked and on disk. Raises `BackupError`.
+    The database is opened read-only, so a running hub is not disturbed. The archive appears under
+    its name only when it is complete, checked and synced. Raises `BackupError`.
     """
     if target.is_dir():
         target = target / f"hubbub-{stamp()}.tar.gz"
@@ -39,7 +39,7 @@ def back_up(
     except BlockingIOError:
         raise BackupError(f"another backup to {target} is under way") from None
     except StoreUnavailable as error:
-        raise BackupError(error.message) from error
+        raise BackupError(str(error)) from error
     except OSError as error:
         raise BackupError(f"cannot write {target}: {error.strerror}") from error
     return target, made
@@ -65,7 +65,7 @@ def _write(data: Path, draft: Path, with_secrets: bool, progress: Progress) -> M
         schema = require_whole(copy)
     except StoreUnavailable as error:
         raise BackupError(
-            f"the store in {data} is damaged; keep the backups you have ({error.message})"
+            f"the store in {data} is damaged; keep the backups you have ({error})"
         ) from error
     left_out = None if with_secrets else leave_out_secrets(copy)
     if with_secrets and (data / SECRETS).exists():  # otherwise the settings have the keys
@@ -77,10 +77,10 @@ def _write(data: Path, draft: Path, with_secrets: bool, progress: Progress) -> M
 
 
 def _clear(folder: Path) -> None:
-    """What a backup that was killed has left."""
+    """Deletes the remains of killed backups."""
     for entry in folder.iterdir():
         entry.unlink()
 
 
 def _silent(_work: str, _share: float) -> None:
-    """Progress that nobody watches."""
+    """Default progress callback: does nothing."""

@@ -1,9 +1,9 @@
-"""Restore: the content of an archive as a data folder.
+"""Restore: replaces a data folder by the content of an archive.
 
-Nothing of the folder is touched before the archive has been unpacked beside it and every part has
-been checked. Then the decision is written down, and from there on the change is completed even if
-the process dies: by the next start of the hub, or by the next restore. So whoever opens the folder
-finds either all of the old data or all of the new.
+The folder is not changed before the archive has been unpacked beside it and verified. Then the
+decision is recorded, and from there on the change is completed even if the process dies: by the
+next start of the hub, or by the next restore. So the folder always contains either all of the old
+data or all of the new.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _LOGS = (f"{DATABASE}-wal", f"{DATABASE}-shm")
 class Restored(msgspec.Struct, frozen=True):
     manifest: Manifest
     kept: Path | None
-    """Where the files that were there before are now."""
+    """Where the previous files are now."""
 
 
 class _Decision(msgspec.Struct, frozen=True):
-    """`keep` names the folder, inside the data folder, for what is replaced."""
+    """`keep` names the folder, inside the data folder, for the replaced files."""
 
     keep: str
 
@@ -43,8 +43,8 @@ class _Decision(msgspec.Struct, frozen=True):
 def restore(
     path: Path, data: Path, *, force: bool = False, progress: Progress | None = None
 ) -> Restored:
-    """Put the archive's content into the data folder, which must be free: no hub may use it, and
-    unless `force` it must be empty. What it replaces is kept. Raises `BackupError`."""
+    """Moves the archive's content into the data folder, which no hub may use and which, unless
+    `force`, must be empty. Replaced files are kept. Raises `BackupError`."""
     manifest = archive.read_manifest(path)
     check_version(path, manifest)
     created = not data.exists()
@@ -62,7 +62,7 @@ def restore(
         if created:
             shutil.rmtree(data, ignore_errors=True)
         if isinstance(error, StoreUnavailable):
-            raise BackupError(error.message) from error
+            raise BackupError(str(error)) from error
         if isinstance(error, OSError):
             raise BackupError(f"cannot restore to {data}: {error.strerror}") from error
         raise
@@ -97,7 +97,7 @@ def _replace(path: Path, data: Path, progress: Progress) -> Path | None:
 
 @contextmanager
 def _stage(data: Path) -> Iterator[Path]:
-    """An empty folder on the same file system. It goes away unless the change was decided."""
+    """A temporary folder on the same file system, deleted unless the restore was decided."""
     stage = data / _STAGE
     if stage.exists():
         shutil.rmtree(stage)
@@ -111,13 +111,13 @@ def _stage(data: Path) -> Iterator[Path]:
 
 
 def half_restored(data: Path) -> bool:
-    """Whether a restore was decided and not completed."""
+    """Whether a restore was decided but not completed."""
     return (data / _STAGE / _DECISION).exists()
 
 
 def complete_restore(data: Path) -> bool:
-    """Finish what a restore that was cut short had decided; False where there was none. Raises
-    `StoreUnavailable` while that restore is still running."""
+    """Completes an interrupted restore; returns False if there was none. Raises `StoreUnavailable`
+    while that restore is still running."""
     if not half_restored(data):
         return False
     with taken(data):
@@ -126,8 +126,8 @@ def complete_restore(data: Path) -> bool:
 
 
 def _complete(data: Path) -> Path | None:
-    """Each step may have been done already. A log of the old database goes before the new one
-    comes: SQLite would apply it."""
+    """Idempotent steps. The old database's log is deleted before the new database arrives: SQLite
+    would apply it."""
     stage = data / _STAGE
     if not half_restored(data):
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from ipaddress import ip_network
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -25,7 +26,7 @@ from hubbub.server.settings.hubs import read_hubs
 from hubbub.server.settings.keys import CATEGORIES, Secret, Settings, SettingsError
 from hubbub.server.settings.reader import (
     Given,
-    Reader,
+    SettingsReader,
     is_category,
     is_secret,
     join,
@@ -67,12 +68,13 @@ def load(
     environment: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
 ) -> Settings:
-    """The settings in effect. `overrides` are values by key (`listener.port`); None is not given.
+    """Loads the effective settings. `overrides` are values by key (`listener.port`); None means
+    unset.
 
     Raises SettingsError with every problem found.
     """
     known = known_keys()
-    reader = Reader(known)
+    reader = SettingsReader(known)
     tree = reader.mapping(read_file(path) if path else None, "")
     for key, given in read_environment(environment, known, reader).items():
         graft(tree, key, given, reader)
@@ -86,7 +88,7 @@ def load(
     return settings
 
 
-def _read(reader: Reader, tree: dict[str, object]) -> Settings:
+def _read(reader: SettingsReader, tree: dict[str, object]) -> Settings:
     kinds = key_types(Settings)
     for key in sorted(tree.keys() - {*CATEGORIES, "hubs"}):
         reader.refuse("", key, dict.fromkeys((*CATEGORIES, "hubs")))
@@ -105,7 +107,7 @@ def _read(reader: Reader, tree: dict[str, object]) -> Settings:
 
 
 def developer_settings(base: Settings) -> Settings:
-    """What `serve --dev` means: a hub to try things in, open to this machine only."""
+    """Settings of `serve --dev`: a hub for experiments, open only to this machine."""
     if not is_loopback(base.listener.host):
         raise SettingsError(
             [
@@ -135,7 +137,7 @@ def developer_settings(base: Settings) -> Settings:
 
 
 def _endpoint_beside(base: Settings) -> str:
-    """The next port; any, where the system chooses or there is no next one."""
+    """The endpoint on the next port; any port if the system chooses or there is no next one."""
     port = base.listener.port
     return f"tcp://127.0.0.1:{port + 1 if 0 < port < 65_535 else '*'}"
 
@@ -164,8 +166,12 @@ def _demo_hub() -> HubConfiguration:
     )
 
 
+_MOST_PROXIES = 16
+"""The most addresses of one network in `listener.trustedProxies` without a caution."""
+
+
 def cautions(settings: Settings) -> list[str]:
-    """What is allowed but worth a second look before others rely on it."""
+    """Settings that are valid but risky in production."""
     found = []
     listener = settings.listener
     protected = listener.tls.certificate or listener.trusted_proxies
@@ -174,6 +180,12 @@ def cautions(settings: Settings) -> list[str]:
             f"listener.host {listener.host} is reachable by others without TLS; set "
             "listener.tls, or listener.trustedProxies if a proxy in front has it"
         )
+    found.extend(
+        f"listener.trustedProxies has {network}: each of these {size} addresses may say which"
+        " address a client has, and so passes by the limits for addresses; name the proxy's alone"
+        for network in listener.trusted_proxies
+        if (size := ip_network(network).num_addresses) > _MOST_PROXIES
+    )
     zeromq = settings.zeromq
     if zeromq.endpoint is not None and zeromq.curve.secret_key_file is None:
         host = endpoint_host(zeromq.endpoint)
@@ -211,7 +223,7 @@ def _cautions_of_hub(path: str, hub: HubConfiguration) -> Iterator[str]:
 
 
 def describe(settings: Settings) -> str:
-    """The settings in effect, a line for each key; secrets stay hidden."""
+    """The effective settings, one line per key, with secrets hidden."""
     lines = [
         f"{path} = {value}" + ("    # set" if changed else "")
         for path, value, changed in in_effect(settings)
@@ -224,8 +236,8 @@ def describe(settings: Settings) -> str:
 
 
 def in_effect(settings: Settings) -> list[tuple[str, str, bool]]:
-    """Each key that is no hub's with its value, and whether that is not the default; secrets stay
-    hidden."""
+    """Each key outside `hubs` with its value, and whether that differs from the default; secrets
+    are hidden."""
     return [(path, value, _defaults()[path] != value) for path, value in _values(settings)]
 
 

@@ -1,4 +1,4 @@
-"""The keys of adapters to people and tools."""
+"""Settings of adapters to people and tools."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 
 
-class Adapters(msgspec.Struct, frozen=True, kw_only=True):
-    """Adapters that reach people and tools; which of them a hub uses is a setting of the hub."""
+class AdapterFolders(msgspec.Struct, frozen=True, kw_only=True):
+    """Adapters to people and tools; each hub configures which of them it uses."""
 
     path: Path | None = None
-    """Folder with Python files that declare adapters of your own. They run inside the hub, with all
-    that the hub may do; without it there are those that come with the hub."""
+    """Folder with Python files that declare custom adapters. They run inside the hub with its
+    privileges; without this setting only the built-in adapters exist."""
     files: Path | None = None
-    """Folder in which adapters of the kind `folder` read, in a folder for each hub; without it they
-    read nothing."""
+    """Folder in which adapters of the kind `folder` read, with a subfolder for each hub; without it
+    they read nothing."""

@@ -1,4 +1,4 @@
-"""What the type of a key cannot say: values that must fit each other or the machine."""
+"""Checks beyond the type of a key: values that must fit each other or the machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from hubbub.domain.errors import InvalidToken
 from hubbub.domain.permissions import Identity
 from hubbub.domain.setting_checks import origin_problem, url_problem
+from hubbub.gateways.origins import is_host
 from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
-from hubbub.server.settings.reader import Reader
-from hubbub.server.settings.storage import Postgres, Sql
+from hubbub.server.settings.reader import SettingsReader
+from hubbub.server.settings.storage import Postgres, PostgresSettings
 from hubbub.server.settings.tracing import Tracing
 from hubbub.server.settings.zeromq import ZeroMq
 
@@ -36,11 +37,11 @@ def is_loopback(host: str) -> bool:
 
 
 def is_on_this_machine(host: str) -> bool:
-    """Also where the host is the folder of a Unix socket."""
+    """Like `is_loopback`, and also True for the folder of a Unix socket."""
     return host.startswith("/") or is_loopback(host)
 
 
-def check_settings(reader: Reader, settings: Settings) -> None:
+def check_settings(reader: SettingsReader, settings: Settings) -> None:
     _check_listener(reader, settings)
     _check_buffers(reader, settings)
     _check_secrets(reader, settings)
@@ -56,7 +57,7 @@ def check_settings(reader: Reader, settings: Settings) -> None:
         reader.note(f"storage.path is {str(settings.storage.path)!r}, a file; expected a folder")
 
 
-def _check_tracing(reader: Reader, tracing: Tracing) -> None:
+def _check_tracing(reader: SettingsReader, tracing: Tracing) -> None:
     problem = url_problem(tracing.endpoint) if tracing.endpoint is not None else None
     if problem is not None:
         reader.note(f"tracing.endpoint {problem} (value hidden)")
@@ -66,7 +67,7 @@ def _check_tracing(reader: Reader, tracing: Tracing) -> None:
         )
 
 
-def _check_listener(reader: Reader, settings: Settings) -> None:
+def _check_listener(reader: SettingsReader, settings: Settings) -> None:
     listener = settings.listener
     for problem in filter(None, map(origin_problem, listener.allowed_origins)):
         reader.note(f"listener.allowedOrigins {problem}")
@@ -78,6 +79,15 @@ def _check_listener(reader: Reader, settings: Settings) -> None:
                 f"listener.trustedProxies has {network!r}; expected an IP address or a network "
                 "such as 10.0.0.0/8"
             )
+    place = listener.dashboard
+    if place.host is not None and not is_host(place.host):
+        reader.note(
+            f"listener.dashboard.host is {place.host!r}; expected a host, or a host and a port"
+        )
+    if place.port is not None and place.port == listener.port:
+        reader.note(
+            f"listener.dashboard.port is {place.port}, the port of the hub; expected another"
+        )
     files = {"certificate": listener.tls.certificate, "key": listener.tls.key}
     given = [name for name, path in files.items() if path is not None]
     if len(given) == 1:
@@ -88,10 +98,13 @@ def _check_listener(reader: Reader, settings: Settings) -> None:
             _check_readable(reader, f"listener.tls.{name}", path)
 
 
-def _check_postgres(reader: Reader, settings: Settings) -> None:
+def _check_postgres(reader: SettingsReader, settings: Settings) -> None:
     postgres, sql = settings.storage.postgres, settings.sql
     if postgres.host is None:
-        for key, given in (("storage.postgres", postgres != Postgres()), ("sql", sql != Sql())):
+        for key, given in (
+            ("storage.postgres", postgres != Postgres()),
+            ("sql", sql != PostgresSettings()),
+        ):
             if given:
                 reader.note(
                     f"{key} has no effect without storage.postgres.host; set that, or leave "
@@ -116,7 +129,7 @@ def _check_postgres(reader: Reader, settings: Settings) -> None:
         )
 
 
-def _check_readable(reader: Reader, key: str, path: Path) -> None:
+def _check_readable(reader: SettingsReader, key: str, path: Path) -> None:
     if not path.is_file():
         reader.note(f"{key} is {str(path)!r}, where there is no file; expected a PEM file")
     elif not os.access(path, os.R_OK):
@@ -124,12 +137,12 @@ def _check_readable(reader: Reader, key: str, path: Path) -> None:
 
 
 def endpoint_host(endpoint: str) -> str | None:
-    """The host of a TCP endpoint of ZeroMQ; None for one on this machine's disk."""
+    """The host of a TCP endpoint of ZeroMQ; None for an IPC endpoint."""
     found = _TCP_ENDPOINT.fullmatch(endpoint)
     return found["host"].strip("[]") if found else None
 
 
-def _check_zeromq(reader: Reader, zeromq: ZeroMq) -> None:
+def _check_zeromq(reader: SettingsReader, zeromq: ZeroMq) -> None:
     endpoint, curve = zeromq.endpoint, zeromq.curve
     if endpoint is None:
         if zeromq != ZeroMq():
@@ -158,7 +171,7 @@ def _check_zeromq(reader: Reader, zeromq: ZeroMq) -> None:
         reader.note("zeromq.curve.clients has the same publicKey twice")
 
 
-def _check_buffers(reader: Reader, settings: Settings) -> None:
+def _check_buffers(reader: SettingsReader, settings: Settings) -> None:
     ws, sse = settings.connection.ws, settings.connection.sse
     for name, size in (("ws", ws.send_buffer_bytes), ("sse", sse.send_buffer_bytes)):
         if size < 2 * ws.max_message_bytes:
@@ -174,7 +187,7 @@ def _check_buffers(reader: Reader, settings: Settings) -> None:
         )
 
 
-def _check_secrets(reader: Reader, settings: Settings) -> None:
+def _check_secrets(reader: SettingsReader, settings: Settings) -> None:
     auth = settings.auth
     least = MIN_SECRET_BYTES[auth.algorithm]
     for name, secret in (
@@ -211,7 +224,7 @@ def _size(secret: Secret | None) -> int | None:
 
 
 def _stream_problems(settings: Settings) -> Iterator[str]:
-    """What keeps the settings from working, one sentence each."""
+    """Yields a sentence for each problem."""
     target = settings.streams.target
     if target == "jetstream" and not settings.broker.servers:
         yield "streams.target is jetstream, which needs broker.host"

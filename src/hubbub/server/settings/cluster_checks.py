@@ -1,4 +1,4 @@
-"""Whether a node can be part of a cluster as configured."""
+"""Checks that a node's settings fit a cluster."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _NODE = re.compile(r"[A-Za-z0-9_-]{1,64}")  # it becomes a part of a NATS subjec
 
 
 def node_name(settings: Settings) -> str:
-    """The configured name, or the machine's as far as it can be one."""
+    """The configured name, or one derived from the machine's name."""
     machine = re.sub(r"[^A-Za-z0-9_-]+", "-", socket.gethostname()).strip("-")
     return settings.cluster.node or machine[:64] or "node"
 
 
 def worker_name(settings: Settings, number: int) -> str:
-    """The name of one of several workers, as a node of the cluster."""
+    """The node name of one of several workers."""
     return f"{node_name(settings)[:60]}-{number}"
 
 
 def workers_of(name: str) -> str:
-    """What the names of workers of one machine have in common."""
+    """The common prefix of the names of workers on one machine."""
     return name.rpartition("-")[0]
 
 
 def cluster_problems(settings: Settings) -> Iterator[str]:
-    """What keeps the settings from working, one sentence each."""
+    """Yields a sentence for each problem."""
     cluster, broker = settings.cluster, settings.broker
     yield from broker_problems(broker)
     if cluster.secret_key is None:
@@ -80,7 +80,7 @@ def broker_problems(broker: NatsSettings) -> Iterator[str]:
 
 
 def signing_problems(settings: Settings) -> Iterator[str]:
-    """Nodes with data folders of their own would not know each other's tokens."""
+    """Nodes with separate data folders would not recognize each other's tokens."""
     if settings.cluster.secret_key is None:
         return
     for name, signing in (("session", settings.auth.session), ("admin", settings.auth.admin)):

@@ -1,4 +1,4 @@
-"""Hubs declared in the configuration, as the domain's own values."""
+"""Reads hubs declared in the configuration into domain values."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hubbub.domain.rules import (
 from hubbub.domain.setting import Setting
 from hubbub.domain.setting_checks import endpoint_problem, problems_of
 from hubbub.engine.access.issuers import key_problems
-from hubbub.server.settings.reader import Reader, join, nearest
+from hubbub.server.settings.reader import SettingsReader, join, nearest
 
 
 def read_hubs(
-    reader: Reader, tree: object, provider_timeout_seconds: float, subject_root: str
+    reader: SettingsReader, tree: object, provider_timeout_seconds: float, subject_root: str
 ) -> dict[str, HubConfiguration]:
     """Every declared hub, by its id."""
     hubs = {}
@@ -41,7 +41,7 @@ def read_hubs(
 
 
 def _read_hub(
-    reader: Reader, hub: str, tree: object, path: str, provider_timeout_seconds: float
+    reader: SettingsReader, hub: str, tree: object, path: str, provider_timeout_seconds: float
 ) -> HubConfiguration:
     given = reader.mapping(tree, path)
     known = {section.key: section for section in SECTIONS}
@@ -63,9 +63,9 @@ def _read_hub(
 
 
 def _read_section(
-    reader: Reader, section: Section, tree: object, path: str, defaults: dict[str, object]
+    reader: SettingsReader, section: Section, tree: object, path: str, defaults: dict[str, object]
 ) -> dict[str, Setting | str]:
-    """The entries that can be read; problems of the others are noted."""
+    """The valid entries; problems of the others are recorded."""
     entries: dict[str, Setting | str] = {}
     for name, value in _named(reader, tree, path, section.words).items():
         where = f"{path}.{name}"
@@ -79,8 +79,8 @@ def _read_section(
     return entries
 
 
-def _read_setting(reader: Reader, kind: Any, tree: object, path: str) -> Any:
-    """None where a required key is missing."""
+def _read_setting(reader: SettingsReader, kind: Any, tree: object, path: str) -> Any:
+    """None if a required key is missing."""
     value = reader.read(kind, tree, path)
     if value is not None:
         for key, problem in problems_of(value):
@@ -88,7 +88,7 @@ def _read_setting(reader: Reader, kind: Any, tree: object, path: str) -> Any:
     return value
 
 
-def _read_namespace(reader: Reader, name: str, rules: object, path: str) -> str | None:
+def _read_namespace(reader: SettingsReader, name: str, rules: object, path: str) -> str | None:
     if ":" in name:
         reader.note(f"{path} contains ':'; a namespace is the text before the first ':'")
     elif not isinstance(rules, str):
@@ -98,8 +98,8 @@ def _read_namespace(reader: Reader, name: str, rules: object, path: str) -> str 
     return None
 
 
-def _named(reader: Reader, tree: object, path: str, what: str) -> dict[str, object]:
-    """The entries of a mapping whose keys are names, without those that may not be."""
+def _named(reader: SettingsReader, tree: object, path: str, what: str) -> dict[str, object]:
+    """The entries of a mapping whose keys are valid names."""
     entries: dict[str, object] = {}
     for name, value in reader.mapping(tree, path).items():
         try:
@@ -110,7 +110,7 @@ def _named(reader: Reader, tree: object, path: str, what: str) -> dict[str, obje
 
 
 def _reference_problems(hub: HubConfiguration, path: str) -> Iterator[str]:
-    """Whatever is referred to by name is declared."""
+    """Checks that every referenced name is declared."""
     for reference in hub.references():
         declared = reference.section.of(hub)
         if reference.name not in declared:
@@ -123,7 +123,7 @@ def _reference_problems(hub: HubConfiguration, path: str) -> Iterator[str]:
 
 
 def _subject_problems(hub: HubConfiguration, path: str, subject_root: str) -> Iterator[str]:
-    """Subjects of NATS that are not the hub's."""
+    """Checks that NATS subjects belong to the hub."""
     for section in (AUTH_PROVIDERS, RPC_ROUTES):
         for name, endpoint in getattr(hub, section.attribute).items():
             if endpoint.url.startswith(NATS_SCHEME) and endpoint_problem(endpoint.url) is None:

@@ -1,4 +1,4 @@
-"""The keys of command plugins."""
+"""Settings of command plugins."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ MIB = 1024 * 1024
 
 
 class HCommands(msgspec.Struct, frozen=True, kw_only=True):
-    """Commands, validators and savers of your own, as Python files that run in processes apart."""
+    """Custom commands, validators and savers, as Python files that run in separate processes."""
 
     path: Path | None = None
     """Folder with a file `NAME.py` for each; without it there are none."""
     workers: Annotated[int, Meta(ge=1, le=256)] = 4
-    """Processes in which they run. A process serves one hub; a hub alone gets half of them."""
+    """Number of plugin processes. A process serves one hub; a single hub gets half of them."""
     memory_bytes: Annotated[int, Meta(ge=8 * MIB, le=64 * 1024 * MIB)] = 64 * MIB
-    """What the code in one process may allocate, beside the interpreter's own 20 MiB."""
+    """Memory that the code in one process may allocate, besides the interpreter's own 20 MiB."""
     static_analysis: bool = True
-    """Refuse files with dangerous constructs. Without it the limits of the operating system hold
-    alone, and code reaches everything inside of its process."""
+    """Reject files with dangerous constructs. Without it, only the operating system's limits apply,
+    and code can access everything inside its process."""

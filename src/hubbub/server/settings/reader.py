@@ -1,4 +1,4 @@
-"""Reads a tree of given values into structs and notes every problem instead of the first."""
+"""Reads a tree of values into structs, and records every problem instead of the first."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _TEXT_BOOLEANS = {
 
 
 class Given(NamedTuple):
-    """A value from somewhere other than the file: `origin` says where, `is_text` that numbers and
-    lists arrive as text."""
+    """A value from a source other than the file: `origin` names the source, `is_text` means that
+    numbers and lists arrive as text."""
 
     value: object
     origin: str
@@ -33,7 +33,7 @@ class Given(NamedTuple):
 
 
 def unwrap(value: object) -> tuple[object, str, bool]:
-    """The value itself, where it comes from (nothing for the file), and whether it is text."""
+    """The value itself, its origin (empty for the file), and whether it is text."""
     if isinstance(value, Given):
         return value.value, f" ({value.origin})", value.is_text
     return value, "", False
@@ -73,7 +73,7 @@ def leaves(kind: type[msgspec.Struct], path: str = "") -> dict[str, object]:
 
 
 def _bare(kind: object) -> inspect.Type:
-    """The type without its description and without `| None`."""
+    """The type without annotation and without `| None`."""
     info = inspect.type_info(kind)
     while isinstance(info, inspect.Metadata):
         info = info.type
@@ -111,7 +111,7 @@ def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
 
 
 def expected(kind: object) -> str:
-    """What a key takes, in words."""
+    """A description of a key's valid values."""
     described = _description(kind)
     if described:
         return described[0].lower() + described[1:].removesuffix(".")
@@ -133,12 +133,13 @@ def expected(kind: object) -> str:
     if isinstance(info, inspect.CustomType) and info.cls is Path:
         return "a path"
     if isinstance(info, inspect.StrType) and info.max_length:
-        return f"text of {info.min_length} to {info.max_length} characters"
+        least = f"{info.min_length} to " if info.min_length else "at most "
+        return f"text of {least}{info.max_length} characters"
     return "text that is not empty" if isinstance(info, inspect.StrType) else "text"
 
 
 def nature(value: object) -> str:
-    """What kind of thing a value is, without showing it."""
+    """A description of a value's type, without the value."""
     if value is None:
         return "empty"
     for kind, name in (
@@ -160,14 +161,14 @@ def shown(value: object) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant, if any is close."""
+    """The most similar known word, if any is close."""
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
     return by_lower[close[0]] if close else None
 
 
 def refusal(path: str) -> str | None:
-    """Why a key of the seed is refused, if it is one."""
+    """Why a legacy key is rejected, if it is one."""
     for prefix, reason in REFUSED.items():
         if path == prefix or path.startswith(f"{prefix}."):
             return reason
@@ -182,8 +183,9 @@ def _custom(kind: type, value: object) -> object:
     return kind(value)
 
 
-class Reader:
-    """Collects problems; `known` are the paths among which a mistyped key is looked for."""
+class SettingsReader:
+    """Collects problems; `known` are the paths among which the intended key is searched for a
+    mistyped one."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.problems: list[str] = []
@@ -193,8 +195,8 @@ class Reader:
         self.problems.append(problem)
 
     def read(self, kind: type[Struct], tree: object, path: str) -> Struct | None:
-        """The struct that the tree describes; a key with a problem keeps its default. None where a
-        required key is missing or has a problem."""
+        """The struct that the tree describes; an invalid key keeps its default. None if a required
+        key is missing or invalid."""
         given = self.mapping(tree, path)
         keys = key_types(kind)
         values: dict[str, object] = {}
@@ -214,7 +216,7 @@ class Reader:
         return None if missing else kind(**values)
 
     def mapping(self, tree: object, path: str) -> dict[str, object]:
-        """The tree as a mapping with text keys; nothing at all counts as an empty one."""
+        """The tree as a mapping with text keys; None counts as an empty one."""
         tree, origin, _ = unwrap(tree)
         if tree is None:
             return {}

@@ -1,4 +1,4 @@
-"""Where settings come from: a YAML text and variables of the environment, as one tree."""
+"""Sources of settings: a YAML text and environment variables, merged into one tree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from hubbub.server.settings.keys import REFUSED, SettingsError
-from hubbub.server.settings.reader import Given, Reader, join, nearest
+from hubbub.server.settings.reader import Given, SettingsReader, join, nearest
 
 PREFIX = "HUBBUB_"
 HUBS_VARIABLE = "HUBBUB_HUBS"
@@ -30,7 +30,7 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://")
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML without surprises: no key twice, no aliases (so nothing grows without bound), and
+    """Strict YAML: no duplicate keys, no aliases (so that input cannot grow without bound), and
     dates stay text."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the base class declares it so
@@ -63,7 +63,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def parse_yaml(text: str, origin: str) -> object:
-    """The text as plain values. A problem names the line but never quotes it: it may be secret."""
+    """The text as plain values. Errors name the line but never quote it, since it may be secret."""
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
@@ -101,9 +101,9 @@ def variable_of(path: str) -> str:
 
 
 def read_environment(
-    environment: Mapping[str, str], paths: Mapping[str, object], reader: Reader
+    environment: Mapping[str, str], paths: Mapping[str, object], reader: SettingsReader
 ) -> dict[str, Given]:
-    """The keys given by variables; an unknown HUBBUB_ variable is a problem."""
+    """Reads values from variables; an unknown HUBBUB_ variable is a problem."""
     known = {variable_of(path): path for path in paths}
     found: dict[str, Given] = {}
     for variable in sorted(environment):
@@ -129,8 +129,8 @@ def _refusal_of(variable: str, known: Mapping[str, str]) -> str:
     return f"{variable} is not a known variable; {hint}"
 
 
-def graft(tree: dict[str, object], path: str, value: Given, reader: Reader) -> None:
-    """Put a value into the tree at its path, over what the file says there."""
+def graft(tree: dict[str, object], path: str, value: Given, reader: SettingsReader) -> None:
+    """Sets a value in the tree at its path, overriding the file."""
     *categories, key = path.split(".")
     walked = ""
     for category in categories:

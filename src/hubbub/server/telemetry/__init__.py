@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
 
 from hubbub import __version__
+from hubbub.domain.asking import NodeRequest
 from hubbub.engine.administration.survey import Survey
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.counters import TopicCounters
 from hubbub.engine.node import Node
-from hubbub.engine.push.driver import PushDriver
+from hubbub.engine.rooms import NodeHandler
+from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.lags import HubLag, LagSurvey
-from hubbub.engine.webhooks.driver import Driver
-from hubbub.gateways.http import Request
+from hubbub.gateways.http import ReceivedRequest
 from hubbub.journal.writer import JournalWriter
 from hubbub.server.telemetry.access import MetricsAccess
-from hubbub.server.telemetry.cluster import ClusterCollector, ClusterFigures
 from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
-from hubbub.server.telemetry.loop import LoopLag
-from hubbub.server.telemetry.push import PushCollector
-from hubbub.server.telemetry.webhooks import WebhookCollector
+from hubbub.server.telemetry.process import LoopLag
 from hubbub.server.telemetry.workers import WorkerMetrics
 
 Page = tuple[int, str, bytes]
@@ -96,20 +96,20 @@ _SERIES: tuple[Figure, ...] = (
 
 
 class TopicCollector:
-    """Reads what is known of durable subscriptions. Series of single ones are few, since there may
-    be any number of them."""
+    """Metrics of durable subscriptions. Only a few have their own series, since there may be any
+    number."""
 
-    def __init__(self, node: Node, owner: ChannelOwner, lags: LagSurvey) -> None:
+    def __init__(self, node: Node, subscriptions: DurableSubscriptions, lags: LagSurvey) -> None:
         self._node = node
-        self._owner = owner
+        self._subscriptions = subscriptions
         self._lags = lags
 
     def collect(self) -> Iterable[Metric]:
-        hubs = sorted({*self._node.counters, *self._owner.counters, *self._lags.hubs})
+        hubs = sorted({*self._node.counters, *self._subscriptions.counters, *self._lags.hubs})
         nothing, no_lag = TopicCounters(), HubLag()
-        counted = {hub: self._owner.counters.get(hub, nothing) for hub in hubs}
+        counted = {hub: self._subscriptions.counters.get(hub, nothing) for hub in hubs}
         lags = {hub: self._lags.hubs.get(hub, no_lag) for hub in hubs}
-        waiting = self._owner.durable.waiting()
+        waiting = self._subscriptions.waiting()
         yield from by_hub(CounterMetricFamily, _TOPIC_COUNTERS, counted)
         yield from by_hub(GaugeMetricFamily, _LAGS, lags)
         yield filled(
@@ -135,12 +135,13 @@ class TopicCollector:
 
 
 class HubCollector:
-    """Reads the counters of all hubs when Prometheus asks."""
+    """Reads the counters of all hubs when Prometheus scrapes."""
 
     def __init__(
         self,
         node: Node,
         owner: ChannelOwner,
+        problem: Callable[[], str | None],
         http_connections: Callable[[], int],
         journal: JournalWriter | None,
         nats: Callable[[], bool] | None,
@@ -150,6 +151,7 @@ class HubCollector:
         self._nats = nats
         self._node = node
         self._owner = owner
+        self._problem = problem
         self._http_connections = http_connections
         self._journal = journal
 
@@ -159,11 +161,23 @@ class HubCollector:
         yield from by_hub(GaugeMetricFamily, _GAUGES, hubs)
         channels = {hub: self._owner.channels.count(hub) for hub in hubs}
         yield filled(GaugeMetricFamily, "channels", "Channels in use.", channels)
+        over = self._owner.stored_bytes.over_quota
+        yield filled(
+            GaugeMetricFamily,
+            "over_quota",
+            "1 where a hub takes more bytes than its quota of stored bytes.",
+            {hub: hub in over for hub in {*hubs, *over}},
+        )
         yield GaugeMetricFamily("hubbub_hubs", "Hubs in memory.", value=len(self._node.hubs))
         yield GaugeMetricFamily(
             "hubbub_waiting_writes",
             "Messages that wait for the store.",
             value=self._owner.waiting_writes(),
+        )
+        yield GaugeMetricFamily(
+            "hubbub_store_degraded",
+            "1 while the store takes nothing more, since it is full or away.",
+            value=self._problem() is not None,
         )
         yield GaugeMetricFamily(
             "hubbub_loop_lag_seconds",
@@ -215,41 +229,39 @@ class Telemetry:
 
     def __init__(
         self,
-        node: Node,
-        owner: ChannelOwner,
-        lags: LagSurvey,
-        ready: Callable[[], str | None],
-        http_connections: Callable[[], int],
-        driver: Driver,
-        push: PushDriver,
+        collectors: Iterable[Collector],
         access: MetricsAccess,
-        journal: JournalWriter | None = None,
-        cluster: Callable[[], ClusterFigures] = ClusterFigures,
-        nats: Callable[[], bool] | None = None,
-        loop_lag: LoopLag | None = None,
+        ready: Callable[[], str | None],
+        problem: Callable[[], str | None],
         workers: tuple[Survey, str] | None = None,
     ) -> None:
-        """`ready` tells what is missing, or None; `nats` whether services can be reached there.
-        `workers`: how other workers are asked, and the name that they have in common."""
+        """`ready` returns what is missing, or None; `problem` what does not work. `workers`: the
+        other workers, and their common name."""
         self._ready = ready
+        self._problem = problem
         self._access = access
         self._page: bytes | None = None
-        """The metrics of this turn of the loop."""
+        """The metrics page of this turn of the event loop."""
         self._registry = CollectorRegistry()
-        self._registry.register(
-            HubCollector(node, owner, http_connections, journal, nats, loop_lag or LoopLag())
-        )
-        self._registry.register(TopicCollector(node, owner, lags))
-        self._registry.register(WebhookCollector(node, driver))
-        self._registry.register(PushCollector(push))
-        self._registry.register(ClusterCollector(cluster))
+        for collector in collectors:
+            self._registry.register(collector)
         ProcessCollector(registry=self._registry)
         GCCollector(registry=self._registry)
         self._workers = None if workers is None else WorkerMetrics(self._registry.collect, *workers)
 
-    def metrics(self, request: Request) -> Page | Awaitable[Page]:
-        """Made once for all who ask in the same turn of the loop, pipelined or not. Raises what
-        `MetricsAccess.check` raises."""
+    @property
+    def node_requests(self) -> Mapping[type[NodeRequest[Any]], NodeHandler]:
+        """See `Room.node_requests`."""
+        return {} if self._workers is None else self._workers.node_requests
+
+    @property
+    def pages(self) -> dict[str, Callable[[ReceivedRequest], Page | Awaitable[Page]]]:
+        """By path."""
+        return {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
+
+    def metrics(self, request: ReceivedRequest) -> Page | Awaitable[Page]:
+        """Computed once for all requests in the same turn of the event loop. Raises the errors of
+        `MetricsAccess.check`."""
         self._access.check(request)
         if self._workers is not None:
             return self._of_all(self._workers)
@@ -265,15 +277,18 @@ class Telemetry:
     def _forget_page(self) -> None:
         self._page = None
 
-    def health(self, _: Request) -> tuple[int, str, bytes]:
-        """The process lives and its loop turns."""
+    def health(self, _: ReceivedRequest) -> tuple[int, str, bytes]:
+        """The process is alive and its event loop runs."""
         return 200, "application/json", _json({"status": "ok", "version": __version__})
 
-    def readiness(self, _: Request) -> tuple[int, str, bytes]:
-        """It is sensible to send clients here."""
+    def readiness(self, _: ReceivedRequest) -> tuple[int, str, bytes]:
+        """Whether clients should be routed here."""
         missing = self._ready()
         if missing is None:
-            return 200, "application/json", _json({"status": "ready"})
+            problem = self._problem()
+            if problem is None:
+                return 200, "application/json", _json({"status": "ready"})
+            return 200, "application/json", _json({"status": "degraded", "reason": problem})
         return 503, "application/json", _json({"status": "not ready", "reason": missing})
 
 

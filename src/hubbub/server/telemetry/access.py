@@ -1,26 +1,26 @@
-"""Who may read the metrics, which name all hubs and tell how much each of them is used."""
+"""Access control of metrics, which reveal the names and usage of all hubs."""
 
 from __future__ import annotations
 
 import hmac
 
 from hubbub.domain.errors import NotAuthenticated
-from hubbub.engine.access.credentials import Credentials
+from hubbub.engine.access.credentials import CredentialCheck
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.gateways.credentials import bearer_of
-from hubbub.gateways.http import Request
+from hubbub.gateways.http import ReceivedRequest
 
 
 class MetricsAccess:
-    """Lets administrators of all hubs in, and whoever has the token that is for metrics only."""
+    """Admits administrators of all hubs, and holders of the metrics token."""
 
-    def __init__(self, credentials: Credentials, token: str | None, everyone: bool) -> None:
-        """`token` opens nothing else; None: there is none. `everyone`: in developer mode."""
+    def __init__(self, credentials: CredentialCheck, token: str | None, everyone: bool) -> None:
+        """`token` permits only metrics; None: there is none. `everyone`: in developer mode."""
         self._credentials = credentials
         self._token = token.encode() if token is not None else None
         self._everyone = everyone
 
-    def check(self, request: Request) -> None:
+    def check(self, request: ReceivedRequest) -> None:
         """Raises `NotAuthenticated`, `InvalidToken`, `RateLimited`."""
         if self._everyone:
             return

@@ -1,4 +1,4 @@
-"""Figures of a node's place in its cluster; a hub that is alone has them, too."""
+"""Metrics of a node's role in its cluster, also for a single node."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class ClusterFigures(msgspec.Struct, frozen=True):
     partitions: int = 0
     in_reach: bool = True
     refused: int = 0
-    """Messages on the bus that were not signed by a member, or were said before."""
+    """Messages on the bus that were not signed by a member, or were replays."""
     unsent: int = 0
-    """Datagrams that were dropped since NATS was away or far behind."""
+    """Datagrams dropped because NATS was unreachable or far behind."""
 
 
 class ClusterCollector:

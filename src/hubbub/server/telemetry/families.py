@@ -1,4 +1,4 @@
-"""Families of metrics with a series for each hub, made from tables."""
+"""Metric families with a series per hub, generated from tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from prometheus_client.core import (
 from hubbub.engine.counters import BUCKETS, Durations
 
 Figure = tuple[str, str, str]
-"""The name of a family behind `hubbub_`, the attribute of what is known of a hub, the help text."""
+"""The family's name after `hubbub_`, the attribute that holds the value, the help text."""
 
 
 def by_hub(
@@ -23,7 +23,7 @@ def by_hub(
     figures: Sequence[Figure],
     known: Mapping[str, object],
 ) -> Iterator[Metric]:
-    """A family for each figure, with what is `known` of each hub."""
+    """A family per figure, with each hub's value in `known`."""
     for name, attribute, text in figures:
         read = attrgetter(attribute)
         yield filled(kind, name, text, {hub: read(found) for hub, found in known.items()})
@@ -49,7 +49,7 @@ def histogram(name: str, text: str, durations: Mapping[str, Durations]) -> Metri
 
 
 def buckets_of(durations: Durations) -> list[tuple[str, float]]:
-    """As a histogram counts: each bucket with all below it."""
+    """Cumulative buckets, as in a histogram."""
     total = 0
     buckets: list[tuple[str, float]] = []
     for power in range(BUCKETS - 1):

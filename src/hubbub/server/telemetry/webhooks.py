@@ -1,5 +1,5 @@
-"""Metrics of webhooks. Labels are hubs, kinds and outcomes, of which there are few; how single ones
-do is in the admin API."""
+"""Metrics of webhooks. Labels are hubs, kinds and outcomes, of which there are few; the admin API
+shows single webhooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from hubbub.domain.webhooks import Kind
 from hubbub.engine.node import Node
-from hubbub.engine.webhooks.counting import HubPushes, PushCounters
+from hubbub.engine.webhooks.counting import HubWebhooks, PushCounters
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.server.telemetry.families import Figure, by_hub, filled, histogram
 
@@ -33,7 +33,7 @@ class WebhookCollector:
         self._driver = driver
 
     def collect(self) -> Iterable[Metric]:
-        pushes, nothing, nobody = self._driver.survey(), PushCounters(), HubPushes()
+        pushes, nothing, nobody = self._driver.survey(), PushCounters(), HubWebhooks()
         hubs = sorted({*self._node.counters, *self._driver.counters, *pushes})
         counted = {hub: self._driver.counters.get(hub, nothing) for hub in hubs}
         now = {hub: pushes.get(hub, nobody) for hub in hubs}
@@ -85,7 +85,7 @@ class WebhookCollector:
 
 
 def _by_outcome(name: str, text: str, counts: Mapping[str, Mapping[str, int]]) -> Metric:
-    """A series begins with its first request: there are few outcomes, and most never come."""
+    """A series begins with its first request, since most outcomes never occur."""
     family = CounterMetricFamily(name, text, labels=["hub", "outcome"])
     for hub, outcomes in counts.items():
         for outcome, count in outcomes.items():

@@ -1,10 +1,10 @@
-"""The metrics of all workers of one machine as one page, whichever worker is asked.
+"""The metrics of all workers of one machine on one page, whichever worker is scraped.
 
-The worker that is asked asks the others over the bus. Counters must never fall, or Prometheus takes
-the fall for a restart and counts everything again: so the last counters of workers that died, or do
-not answer in time, stay in the sum. For the same reason the worker that asks hands its own counters
-along, for the case that it dies, and those that are asked hand on what they heard of others: a
-worker that was started after the death of another learns its counters so.
+The scraped worker asks the others over the bus. Counters must never fall, or Prometheus assumes a
+restart and counts everything again: so the last counters of workers that died, or do not respond in
+time, stay in the sum. For the same reason the scraped worker passes its own counters along, in case
+it dies, and the others return counters of workers that they know: a worker that was started after
+the death of another learns its counters this way.
 """
 
 from __future__ import annotations
@@ -13,24 +13,29 @@ import asyncio
 import secrets
 import time
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from prometheus_client import generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from hubbub.domain.asking import NodeRequest
 from hubbub.engine.administration.survey import ReadMetrics, Survey
+from hubbub.engine.rooms import NodeHandler
 
 _MOST_REMEMBERED = 64
-"""Workers that are gone; beyond that the counters of the longest gone are dropped."""
+"""The most dead workers; beyond that, the counters of the longest dead are dropped."""
 _MOST_BYTES = 64 << 20
-"""Of one worker's figures, unpacked."""
+"""The size limit of one worker's metrics, unpacked."""
 _GAUGES: dict[str, Callable[[float, float], float]] = {
     "hubbub_cluster_in_reach": min,
     "hubbub_cluster_nodes": max,
     "hubbub_hubs": max,
     "hubbub_loop_lag_seconds": max,
     "hubbub_nats_connected": min,
+    "hubbub_over_quota": max,
+    "hubbub_store_degraded": max,
     "hubbub_topic_lag_largest": max,
     "hubbub_subscription_lag": max,
     "hubbub_subscription_unacknowledged": max,
@@ -39,7 +44,7 @@ _GAUGES: dict[str, Callable[[float, float], float]] = {
     "process_max_fds": max,
     "process_start_time_seconds": min,
 }
-"""How gauges are put together that are no parts of a whole; all others are added."""
+"""How gauges are merged that are not summed."""
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -53,27 +58,27 @@ class Family(msgspec.Struct, frozen=True, array_like=True):
     samples: list[tuple[str, Labels, float]]
 
 
-class Figures(msgspec.Struct, frozen=True, array_like=True):
-    """What one process counted; `process` is another id after each start."""
+class WorkerFigures(msgspec.Struct, frozen=True, array_like=True):
+    """The counters of one process; `process` changes with each start."""
 
     process: str
     families: list[Family]
     at: float
-    """By the monotonic clock, which all workers of the machine share: of two reports of a process,
-    the later counts."""
+    """The monotonic clock, shared by all workers of the machine: the later of two reports of a
+    process counts."""
 
-    def lasting(self) -> Figures:
-        """What still counts when the process is gone."""
+    def lasting(self) -> WorkerFigures:
+        """The part that still counts when the process is dead."""
         kept = [
             Family(each.name, each.kind, each.text, [s for s in each.samples if s[2]])
             for each in self.families
             if each.kind != "gauge"
         ]
-        return Figures(self.process, kept, self.at)
+        return WorkerFigures(self.process, kept, self.at)
 
 
-def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
-    return Figures(
+def figures_of(process: str, collected: Iterable[Metric]) -> WorkerFigures:
+    return WorkerFigures(
         process,
         [
             Family(
@@ -88,33 +93,36 @@ def figures_of(process: str, collected: Iterable[Metric]) -> Figures:
     )
 
 
-_decoder = msgspec.msgpack.Decoder(list[Figures])
+_decoder = msgspec.msgpack.Decoder(list[WorkerFigures])
 
 
-def pack(figures: Sequence[Figures]) -> bytes:
+def pack(figures: Sequence[WorkerFigures]) -> bytes:
     return zlib.compress(msgspec.msgpack.encode(figures), 1)
 
 
-def unpack(data: bytes) -> list[Figures]:
+def unpack(data: bytes) -> list[WorkerFigures]:
     return _decoder.decode(zlib.decompressobj().decompress(data, _MOST_BYTES))
 
 
 class WorkerMetrics:
-    """Of one worker. `group` names the workers that belong together."""
+    """The metrics of one worker. `group` names the workers that belong together."""
 
     def __init__(self, collect: Callable[[], Iterable[Metric]], survey: Survey, group: str) -> None:
         self._collect = collect
         self._survey = survey
         self._group = group
         self._process = secrets.token_hex(8)
-        self._remembered: dict[str, Figures] = {}
-        """By process."""
+        self._remembered: dict[str, WorkerFigures] = {}
+        """Reports by process."""
         self._making: asyncio.Task[bytes] | None = None
-        survey.metrics = self._answer
+        self.node_requests: Mapping[type[NodeRequest[Any]], NodeHandler] = {
+            ReadMetrics: self._answer
+        }
+        """See `Room.node_requests`."""
 
     async def page(self) -> bytes:
-        """Made once for all who ask meanwhile; a worker that does not answer is waited for no
-        longer than for any question to all nodes."""
+        """Computed once for all concurrent requests; the wait for other workers has the usual
+        timeout of questions to all nodes."""
         if self._making is None or self._making.done():
             self._making = asyncio.get_running_loop().create_task(self._make())
         return await asyncio.shield(self._making)
@@ -122,7 +130,7 @@ class WorkerMetrics:
     async def _make(self) -> bytes:
         known = {process: each.at for process, each in self._remembered.items()}
         question = ReadMetrics(self._group, pack([self._own().lasting()]), known)
-        answers, _ = await self._survey.ask(question, bytes)
+        answers, _ = await self._survey.ask(question)
         workers = []
         for own, *heard in (unpack(each) for each in answers if each):
             workers.append(own)
@@ -132,7 +140,7 @@ class WorkerMetrics:
         gone = [each for process, each in self._remembered.items() if process not in answered]
         return await asyncio.to_thread(_rendered, workers, gone)
 
-    async def _answer(self, question: ReadMetrics) -> bytes:
+    async def _answer(self, _: str, question: ReadMetrics) -> bytes:
         if question.group != self._group:
             return b""
         known = question.known
@@ -145,10 +153,10 @@ class WorkerMetrics:
             self._remember(each)
         return pack([self._own(), *heard])
 
-    def _own(self) -> Figures:
+    def _own(self) -> WorkerFigures:
         return figures_of(self._process, self._collect())
 
-    def _remember(self, figures: Figures) -> None:
+    def _remember(self, figures: WorkerFigures) -> None:
         before = self._remembered.get(figures.process)
         if before is not None and before.at > figures.at:
             return  # hearsay that is older
@@ -158,8 +166,8 @@ class WorkerMetrics:
             del self._remembered[min(self._remembered, key=lambda each: self._remembered[each].at)]
 
 
-def merged(processes: Sequence[Figures]) -> list[Metric]:
-    """One family for each name: counters and buckets are added, gauges as their kind wants."""
+def merged(processes: Sequence[WorkerFigures]) -> list[Metric]:
+    """One family per name: counters and buckets are summed, gauges are merged by kind."""
     families: dict[str, Metric] = {}
     values: dict[str, dict[tuple[str, Labels], float]] = {}
     for figures in processes:
@@ -179,7 +187,7 @@ def merged(processes: Sequence[Figures]) -> list[Metric]:
 
 
 class _Collected:
-    """As `generate_latest` wants it."""
+    """An adapter for `generate_latest`."""
 
     def __init__(self, metrics: Sequence[Metric]) -> None:
         self._metrics = metrics
@@ -188,7 +196,7 @@ class _Collected:
         return self._metrics
 
 
-def _rendered(workers: Sequence[Figures], gone: Sequence[Figures]) -> bytes:
+def _rendered(workers: Sequence[WorkerFigures], gone: Sequence[WorkerFigures]) -> bytes:
     count = GaugeMetricFamily(
         "hubbub_workers", "Workers whose gauges are in these figures.", value=len(workers)
     )

@@ -1,1 +1,1 @@
-"""The store for production: a PostgreSQL server that several hubs share."""
+"""The production store: a PostgreSQL server that several hubs share."""

@@ -1,4 +1,4 @@
-"""Connecting to a PostgreSQL server: where it is, how to trust it, how long to wait for it."""
+"""Connections to a PostgreSQL server: addresses, TLS, timeouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GRACE_SECONDS = 5.0
 
 class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`hosts` are names, addresses or folders of a Unix socket, all with the same `port`; of
-    several, the one that takes writes is used. `ssl_mode` means what it means to psql."""
+    several, the writable server is used. `ssl_mode` has the same values as in psql."""
 
     hosts: tuple[str, ...]
     port: int = 5432
@@ -29,14 +29,14 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
     database: str
     ssl_mode: SslMode = "verify-full"
     ssl_root_certificate: Path | None = None
-    """The authorities to trust; without it, those of the system."""
+    """The trusted authorities; default: those of the system."""
     ssl_certificate: Path | None = None
     ssl_key: Path | None = None
     connect_seconds: float = 5.0
     statement_seconds: float = 15.0
     lock_seconds: float = 5.0
     idle_in_transaction_seconds: float = 3.0
-    """Less than the former: who takes over waits for one that fell silent."""
+    """Less than the value above: a node that takes over must wait for a silent one."""
     most_connections: int = 8
     idle_connections: int = 4
     connection_lifetime_seconds: float = 1800.0
@@ -46,12 +46,12 @@ class PostgresOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """The name of the database in messages, without the password."""
+        """The database's name for messages, without the password."""
         return f"{self.database!r} at {','.join(self.hosts)}:{self.port}"
 
 
 def tls_context(options: PostgresOptions) -> ssl.SSLContext | Literal[False]:
-    """How to encrypt and whom to trust. Raises `StoreUnavailable` for files that are no use."""
+    """The TLS context for `ssl_mode`. Raises `StoreUnavailable` for unusable files."""
     mode = options.ssl_mode
     if mode == "disable":
         return False
@@ -68,7 +68,7 @@ def tls_context(options: PostgresOptions) -> ssl.SSLContext | Literal[False]:
         if options.ssl_certificate is not None:
             context.load_cert_chain(options.ssl_certificate, options.ssl_key)
     except OSError as error:
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"the certificates for the database {options.address} cannot be used ({error});"
             " check storage.postgres.sslRootCert, sslCert and sslKey"
         ) from error
@@ -76,10 +76,10 @@ def tls_context(options: PostgresOptions) -> ssl.SSLContext | Literal[False]:
 
 
 async def connect(options: PostgresOptions) -> asyncpg.Connection[asyncpg.Record]:
-    """A new connection, to the server that takes writes. Raises `StoreUnavailable`.
+    """Connects to the writable server. Raises `StoreUnavailable`.
 
-    The server itself ends what takes too long, also for a hub that has gone silent in the middle
-    of a transaction: its locks would keep others from taking its partitions over.
+    The server itself aborts operations that take too long, even if the hub hangs in a transaction:
+    its locks would prevent others from taking over its partitions.
     """
     settings = {
         "application_name": "hubbub",
@@ -109,9 +109,9 @@ async def connect(options: PostgresOptions) -> asyncpg.Connection[asyncpg.Record
 
 
 def unavailable(error: Exception, options: PostgresOptions) -> HubbubError:
-    """The failure as an error of the store's, whatever it was."""
+    """Converts any failure to an error of the store."""
     found = error if isinstance(error, HubbubError) else describe(error, options.address)
-    return found or StoreUnavailable(f"the database {options.address} failed ({error!r})")
+    return found or StoreUnavailable.because(f"the database {options.address} failed ({error!r})")
 
 
 def _session_attributes(options: PostgresOptions) -> Any:

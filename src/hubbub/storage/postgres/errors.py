@@ -1,4 +1,4 @@
-"""Failures of a PostgreSQL server as errors of the store, with remedies for operators."""
+"""Maps failures of a PostgreSQL server to errors of the store, with remedies for operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ import ssl
 
 import asyncpg
 
-from hubbub.domain.errors import Conflict, HubbubError, StoreUnavailable
+from hubbub.domain.errors import (
+    STORE_AWAY,
+    STORE_FULL,
+    Conflict,
+    HubbubError,
+    StoreUnavailable,
+)
+from hubbub.storage.sql.transactions import ROW_REFUSED
 
 _REACH = "check that it runs, and storage.postgres.host and port"
 
@@ -40,20 +47,22 @@ _OF_THE_CONNECTION = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSErr
 
 
 def describe(error: Exception, address: str) -> HubbubError | None:
-    """The failure with the database and a remedy, in place of the driver's exception. None where
-    it is about the input, not about the database."""
+    """Names the failure, the database and a remedy, in place of the driver's exception. None if the
+    error is about the input, not the database."""
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
-        return Conflict(f"the database {address} refused a row ({_first_line(error)})")
+        return Conflict(ROW_REFUSED, f"the database {address} refused a row ({_first_line(error)})")
     if is_about_one_operation(error):
         return None
     remedy = _remedy(error)
     if remedy is None:
         return None
-    return StoreUnavailable(f"the database {address} {remedy} ({_first_line(error)})")
+    told = STORE_FULL if isinstance(error, asyncpg.DiskFullError) else STORE_AWAY
+    return StoreUnavailable(told, f"the database {address} {remedy} ({_first_line(error)})")
 
 
 def is_about_one_operation(error: Exception) -> bool:
-    """A value that the database cannot take: not the fault of the others in the transaction."""
+    """Whether the database rejects a value: other operations in the transaction are not at
+    fault."""
     if isinstance(error, asyncpg.PostgresError):
         return _sqlstate(error).startswith(_ONE_OPERATION)
     if isinstance(error, OSError):  # some of these are ValueErrors too
@@ -62,26 +71,28 @@ def is_about_one_operation(error: Exception) -> bool:
 
 
 def is_broken(error: Exception) -> bool:
-    """The connection cannot be used any more, even where the driver has not closed it yet."""
+    """Whether the connection is unusable, even if the driver has not closed it yet."""
     if isinstance(error, asyncpg.PostgresError):
         return _sqlstate(error).startswith(("08", "57P", "25P03"))
     return isinstance(error, _OF_THE_CONNECTION) and not is_about_one_operation(error)
 
 
 def is_worth_repeating(error: Exception) -> bool:
-    """Undone in favour of another transaction, or prepared before the schema changed."""
+    """Whether a retry may succeed: the transaction was aborted in favour of another, or its plan is
+    outdated by a schema change."""
     if isinstance(error, asyncpg.InvalidCachedStatementError):
         return True
     return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith("40")
 
 
 def is_surely_undone(error: Exception) -> bool:
-    """Of a failed commit: the server has refused it. After anything else it may have happened."""
+    """After a failed commit: whether the server rejected it. After any other error, the commit may
+    have happened."""
     return isinstance(error, asyncpg.PostgresError) and _sqlstate(error).startswith(_UNDONE)
 
 
 def is_read_only(error: Exception) -> bool:
-    """The server has become a standby; the primary is elsewhere by now."""
+    """Whether the server has become a standby, and the primary is elsewhere."""
     return isinstance(error, asyncpg.PostgresError) and _sqlstate(error) == "25006"
 
 

@@ -1,4 +1,4 @@
-"""The connections that a hub keeps to its PostgreSQL server."""
+"""A hub's connections to its PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CLOSE_SECONDS = 2.0
 _LEAST_DELAY_SECONDS, _MOST_DELAY_SECONDS = 0.1, 5.0
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-"""All statements of a read see the same moment."""
+"""All statements of a read see the same snapshot."""
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-"""A statement that waited for a lock sees what was committed meanwhile."""
+"""A statement that waited for a lock sees changes committed meanwhile."""
 
 
 class PooledConnection:
-    """A connection and the time after which it is not to be used again."""
+    """A connection and its expiry time."""
 
     def __init__(
         self, driver: asyncpg.Connection[asyncpg.Record], address: str, expires_at: float
@@ -43,8 +43,8 @@ class PooledConnection:
 
 
 class Pool:
-    """How many are in use at once is up to those who use it; `idle_connections` of them are kept
-    while nobody does, the ones that were used last."""
+    """The callers limit how many connections are in use; up to `idle_connections` recently used
+    ones are kept open."""
 
     def __init__(self, options: PostgresOptions) -> None:
         self.options = options
@@ -56,11 +56,11 @@ class Pool:
 
     @property
     def retry_seconds(self) -> float:
-        """How long to leave the server alone after it could not be reached."""
+        """How long to wait before connecting again after a failure."""
         return max(0.0, self._next_attempt_at - asyncio.get_running_loop().time())
 
     async def acquire(self) -> PooledConnection:
-        """Raises `StoreUnavailable`, for a while without asking a server that was away."""
+        """Raises `StoreUnavailable`, for a while without contacting an unreachable server."""
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
@@ -95,7 +95,8 @@ class Pool:
             self.discard(connection)
 
     def discard(self, connection: PooledConnection, broken: bool = False) -> None:
-        """Close it. If it is broken, so are the others probably, which have the same server."""
+        """Closes the connection. If it is broken, idle ones are closed too, since they use the same
+        server."""
         if broken:
             connection.driver.terminate()
             self._discard_idle()

@@ -1,4 +1,4 @@
-"""Reads on PostgreSQL: several at once, each on a connection of the pool, the hubs in turns."""
+"""Reads on PostgreSQL: several concurrently, each on a connection of the pool, hubs in turn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hubbub.storage.postgres.connection import unavailable
 from hubbub.storage.postgres.errors import is_broken
 from hubbub.storage.postgres.pool import READ, Pool
 from hubbub.storage.postgres.sql import PostgresSql
-from hubbub.storage.sql.fair_queue import Limits, QueuedCall
-from hubbub.storage.sql.links import Link
+from hubbub.storage.sql.fair_queue import QueuedCall, QueueLimits
+from hubbub.storage.sql.links import StoreLink
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
 from hubbub.tasks import TaskSet
@@ -18,8 +18,8 @@ from hubbub.tasks import TaskSet
 _MOST_ATTEMPTS = 2
 
 
-class PostgresReader(Link):
-    def __init__(self, pool: Pool, limits: Limits, page_bytes: int, at_once: int) -> None:
+class PostgresReader(StoreLink):
+    def __init__(self, pool: Pool, limits: QueueLimits, page_bytes: int, at_once: int) -> None:
         super().__init__(msgspec.structs.replace(limits, batch_weight=1, turn_weight=1))
         self._pool = pool
         self._page_bytes = page_bytes
@@ -48,7 +48,7 @@ class PostgresReader(Link):
                     self._finish(waiting, answer)
 
     async def _read(self, waiting: QueuedCall) -> Result:
-        """A read whose connection turns out to be lost is repeated on a new one."""
+        """A read whose connection was lost is repeated on a new one."""
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._pool.acquire()
             sql = connection.sql(READ)

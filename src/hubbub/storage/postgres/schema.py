@@ -1,7 +1,7 @@
-"""Bringing a PostgreSQL database up to date, once, whoever of several hubs comes first.
+"""Migrates a PostgreSQL database once, although several hubs may start at the same time.
 
-While nodes are upgraded one after the other, the old ones go on with the new schema: migrations
-only add. A hub that starts refuses a schema that is newer than itself.
+During a rolling upgrade, old nodes continue with the new schema: migrations only add. A starting
+hub rejects a schema newer than its own.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ async def migrate(
     address: str,
     migrations: Sequence[Migration],
 ) -> None:
-    """Apply the migrations that are still missing, all or none. Whoever comes second waits for
-    the first. Raises driver's exceptions, and `StoreUnavailable` for a newer schema."""
+    """Applies the missing migrations, all or none. Concurrent callers wait for the first. Raises
+    driver's exceptions, and `StoreUnavailable` for a newer schema."""
     async with connection.transaction():
         milliseconds = int(_PATIENCE_SECONDS * 1000)
         await connection.execute(f"SET LOCAL statement_timeout = {milliseconds}")
@@ -67,5 +67,5 @@ async def _apply(
 
 
 async def _is_new(connection: asyncpg.Connection[asyncpg.Record]) -> bool:
-    """Asked first: a user who may not create tables can still use those that are there."""
+    """Checked first: a user without the right to create tables can still use existing ones."""
     return bool(await connection.fetchval("SELECT to_regclass('writer_progress') IS NULL"))

@@ -1,4 +1,4 @@
-"""A PostgreSQL connection for the operations that all stores share."""
+"""A PostgreSQL connection for the SQL operations shared by all stores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VALUE = re.compile(r"\$(\d+)")
 
 
 def escape(value: Any) -> Any:
-    """PostgreSQL has no NUL in texts: it is written as an escape, as is the escape itself."""
+    """PostgreSQL does not allow NUL in texts: it is escaped, as is the escape character."""
     if type(value) is str and ("\x00" in value or _ESCAPE in value):
         return value.replace(_ESCAPE, _ESCAPE + "1").replace("\x00", _ESCAPE + "0")
     return value
@@ -31,7 +31,7 @@ def unescape(value: Any) -> Any:
 
 
 def _arrays(rows: Sequence[Row]) -> list[Sequence[Any]]:
-    """A list for each column."""
+    """Transposes rows to one list per column."""
     return [
         [escape(value) for value in column]
         if any(type(value) is str for value in column)
@@ -50,7 +50,7 @@ def _renumbered(statement: str, start: int) -> str:
 
 @cache
 def _joined(statements: tuple[str, ...]) -> str:
-    """The statements as parts of one, with their values numbered consecutively."""
+    """Combines the statements into one and renumbers their parameters."""
     if len(statements) == 1:
         return statements[0]
     parts: list[str] = []
@@ -63,8 +63,8 @@ def _joined(statements: tuple[str, ...]) -> str:
 
 @cache
 def _within(statement: str) -> str:
-    """The statement's rows as long as those before them fit into one more value, with the size of
-    those before as one more column. The server reads no large value of the others."""
+    """Limits the statement's rows to a total size, which is one more parameter, and adds the size
+    of preceding rows as a column. The server does not load large values of other rows."""
     room = 1 + max(int(number) for number in _VALUE.findall(statement))
     before = "COALESCE(SUM(size) OVER (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"
     return (
@@ -75,7 +75,7 @@ def _within(statement: str) -> str:
 
 class PostgresSql:
     """Implements `hubbub.storage.sql.transactions.Connection`. Once `committing` is set, only the
-    server knows what became of the transaction."""
+    server knows whether the transaction committed."""
 
     def __init__(
         self, connection: asyncpg.Connection[asyncpg.Record], begin: str, address: str
@@ -109,8 +109,8 @@ class PostgresSql:
         return _readable(await self._connection.fetch(many.arrays, *_arrays(rows)))
 
     async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
-        """Put off, to save the time that each way to the server and back takes. The statements
-        that go together do not see each other's changes, so each has a table of its own."""
+        """Deferred, to save network round trips. Statements that are sent together do not see each
+        other's changes; they touch different tables."""
         if any(other.table == many.table for other, _ in self._put_off):
             await self.settle()
         if rows:

@@ -1,4 +1,4 @@
-"""The store for production: a PostgreSQL server that several hubs may share."""
+"""The production store: a PostgreSQL server that several hubs may share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hubbub.storage.postgres.pool import Pool
 from hubbub.storage.postgres.reader import PostgresReader
 from hubbub.storage.postgres.schema import migrate
 from hubbub.storage.postgres.writer import PostgresWriter
-from hubbub.storage.sql.fair_queue import Limits
+from hubbub.storage.sql.fair_queue import QueueLimits
 from hubbub.storage.sql.schema import POSTGRES, load_migrations
 from hubbub.storage.sql.store import SqlStore
 
@@ -26,7 +26,7 @@ class PostgresStore(SqlStore):
         self,
         options: PostgresOptions,
         *,
-        limits: Limits = Limits(),  # noqa: B008 - immutable
+        limits: QueueLimits = QueueLimits(),  # noqa: B008 - immutable
         page_bytes: int = PAGE_BYTES,
     ) -> None:
         self._pool = Pool(options)
@@ -50,12 +50,12 @@ class PostgresStore(SqlStore):
         await self._pool.close()
 
     async def _prepare(self) -> None:
-        """Bring the schema up to date, and see whether the server keeps what it is given."""
+        """Migrates the schema, and checks that the server's commits are durable."""
         connection = await self._pool.acquire()
         address = self._pool.options.address
         try:
             if await connection.driver.fetchval("SHOW transaction_read_only") == "on":
-                raise StoreUnavailable(
+                raise StoreUnavailable.because(
                     f"the database {address} is read-only: point storage.postgres.host at the"
                     " primary server"
                 )

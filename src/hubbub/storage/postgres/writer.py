@@ -1,8 +1,9 @@
-"""Writes on PostgreSQL: one connection, one batch at a time; what comes meanwhile is the next.
+"""Writes on PostgreSQL: one connection, one batch at a time; operations that arrive meanwhile form
+the next batch.
 
-One connection per hub process is enough, since a batch takes all that waits (group commit), and it
-keeps the order. In each transaction the number of the batch is noted; so the hub learns, after a
-connection that was lost during a commit, whether that happened.
+One connection per hub process is enough, since a batch takes all queued operations (group commit),
+and it preserves the order. Each transaction records the number of its batch; after a connection is
+lost during a commit, the hub reads there whether the commit happened.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from hubbub.storage.postgres.errors import (
 from hubbub.storage.postgres.pool import WRITE, Pool, PooledConnection
 from hubbub.storage.postgres.sql import PostgresSql
 from hubbub.storage.sql.connection import insert
-from hubbub.storage.sql.fair_queue import Limits
-from hubbub.storage.sql.links import Group, Link
+from hubbub.storage.sql.fair_queue import QueueLimits
+from hubbub.storage.sql.links import Group, StoreLink
 from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
 from hubbub.storage.sql.writes import Writes
 
@@ -45,8 +46,8 @@ _LAST_BATCH = (
 _FORGET = "DELETE FROM writer_progress WHERE link_id = $1 OR noted_at < now() - interval '30 days'"
 
 
-class PostgresWriter(Link):
-    def __init__(self, pool: Pool, limits: Limits) -> None:
+class PostgresWriter(StoreLink):
+    def __init__(self, pool: Pool, limits: QueueLimits) -> None:
         super().__init__(limits, merged=Writes.append)
         self._pool = pool
         self._link_id = secrets.token_hex(8)
@@ -63,7 +64,7 @@ class PostgresWriter(Link):
         self._task = asyncio.get_running_loop().create_task(self._work())
 
     async def close(self) -> None:
-        """Take nothing more and finish what was taken."""
+        """Accepts no further operations and finishes the accepted ones."""
         self._refusing = StoreUnavailable("the store is closed")
         self._closing.set()
         self._work_waits.set()
@@ -98,7 +99,15 @@ class PostgresWriter(Link):
 
     async def _write(self, groups: Sequence[Group]) -> None:
         self._batch += 1
-        calls = [StoreCall(group[0].method.__name__, self._arguments(group)) for group in groups]
+        calls = [
+            StoreCall(
+                group[0].method.__name__,
+                self._arguments(group),
+                group[0].bound,
+                group[0].audit,
+            )
+            for group in groups
+        ]
         try:
             results = await self._store(calls)
         except Exception as error:  # noqa: BLE001 - answered to all who wait
@@ -113,7 +122,7 @@ class PostgresWriter(Link):
                 self._finish_group(group, result)
 
     async def _store(self, calls: Sequence[StoreCall]) -> Sequence[Result]:
-        """Repeated where nothing of it took effect and another attempt may do."""
+        """Retries the batch if it had no effect and a retry may succeed."""
         for attempt in range(1, _MOST_ATTEMPTS + 1):
             connection = await self._connect()
             sql = connection.sql(WRITE)
@@ -133,7 +142,7 @@ class PostgresWriter(Link):
                         return results
                 elif not self._may_repeat(error, connection) or attempt == _MOST_ATTEMPTS:
                     raise explain(sql, error) from error
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"the database {self._pool.options.address} was lost again and again over this"
         )
 
@@ -144,7 +153,7 @@ class PostgresWriter(Link):
         return (broken and not isinstance(error, TimeoutError)) or is_worth_repeating(error)
 
     async def _was_committed(self) -> bool:
-        """Asked until the server tells, since those who wait must not hear a guess."""
+        """Asks until the server responds, since callers must get the true outcome."""
         while True:
             try:
                 connection = await self._connect()
@@ -153,8 +162,9 @@ class PostgresWriter(Link):
                 self._drop(broken=True)
                 failure = unavailable(error, self._pool.options)
                 if self._closing.is_set():
+                    unknown = "whether this was stored is not known"
                     raise StoreUnavailable(
-                        f"{failure.message}; whether this was stored is not known"
+                        f"{failure.message}; {unknown}", f"{failure}; {unknown}"
                     ) from error
                 self._refuse(failure)
                 await self._pause()
@@ -176,8 +186,8 @@ class PostgresWriter(Link):
             self._pool.discard(connection, broken)
 
     async def _reconnect(self) -> None:
-        """Until it works, or the store is closed. Meanwhile calls wait, but after the first
-        attempt that failed they are refused."""
+        """Retries until it succeeds or the store is closed. After the first failed attempt, queued
+        and new calls are refused."""
         while not self._closing.is_set():
             try:
                 await self._connect()
@@ -190,7 +200,7 @@ class PostgresWriter(Link):
 
     def _refuse(self, error: HubbubError) -> None:
         if self._refusing is None:
-            _log.error("%s; trying again until it is back", error.message)
+            _log.error("%s; trying again until it is back", error)
         if not self._closing.is_set():
             self._refusing = error
         self._fail_queue(error)

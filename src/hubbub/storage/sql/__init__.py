@@ -1,1 +1,1 @@
-"""What all SQL databases share: schema, migrations, reads, writes, transactions."""
+"""Code shared by all SQL stores: schema, migrations, reads, writes, transactions."""

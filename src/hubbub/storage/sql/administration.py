@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import msgspec
 
-from hubbub.ports.storage.administration import AuditEntry, AuditQuery, Revocation
+from hubbub.domain.audit import AuditEntry
+from hubbub.ports.storage.administration import AuditQuery, Revocation
+from hubbub.storage.sql.audit import AUDIT_COLUMNS, append_audit
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import delete_documents_of
 
-_AUDIT_COLUMNS = "at, hub, actor, level, action, name, before, after, token_id, id"
-
-_INSERT_AUDIT = (
-    f"INSERT INTO audit ({_AUDIT_COLUMNS})"  # noqa: S608 - names only
-    " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING"
-)
 _HELD = (
     ("messages", "serial", "channels"),
     ("threads", "conversation", "channels"),
     ("thread_messages", "conversation, serial", "channels"),
     ("notifications", "at", "notification_channels"),
 )
-"""Tables with rows of channels, the columns that tell those of a channel apart, and the table of
+"""Tables with rows of channels, the columns that identify a row within a channel, and the table of
 the channels."""
 _OF_HUB = (
     "producers", "cursors", "webhooks", "web_topics", "channels", "notification_channels",
-    "hub_usage", "comm_messages", "comm_deliveries", "comm_members",
+    "comm_messages", "comm_deliveries", "comm_members", "hub_usage",
 )  # fmt: skip
-"""What is deleted after them."""
+"""Tables that are deleted after those."""
 
 
 def _later(column: str) -> str:
-    """The greater of the row's value and the new one."""
+    """SQL for the greater of the row's value and the new one."""
     held, new = f"revocations.{column}", f"excluded.{column}"
     return f"CASE WHEN {held} > {new} THEN {held} ELSE {new} END"
 
@@ -48,28 +44,18 @@ class AdministrationWrites:
     _sql: Sql
 
     async def append_audit(self, entry: AuditEntry) -> None:
-        columns = msgspec.structs.astuple(entry)[:-1]
-        free_id = entry.id
-        while not await self._sql.execute(_INSERT_AUDIT, *columns, free_id):
-            free_id += 1
-
-    async def _note(self, entry: AuditEntry | None) -> None:
-        if entry is not None:
-            await self.append_audit(entry)
+        await append_audit(self._sql, entry)
 
     async def delete_audit_before(self, time: int, limit: int) -> int:
-        """Drop at most `limit` entries."""
+        """Deletes at most `limit` entries."""
         which = "audit WHERE id IN (SELECT id FROM audit WHERE at < $1 LIMIT $2)"
         return await self._delete(which, time, limit)
 
-    async def save_revocation(
-        self, revocation: Revocation, audit: AuditEntry | None = None
-    ) -> None:
+    async def save_revocation(self, revocation: Revocation) -> None:
         await self._sql.execute(_WIDEN_REVOCATION, *msgspec.structs.astuple(revocation))
-        await self._note(audit)
 
-    async def delete_settings_of(self, hub: str, audit: AuditEntry | None) -> bool:
-        """The first part of a hub's deletion: with it the hub is gone for everyone."""
+    async def delete_settings_of(self, hub: str) -> bool:
+        """Phase one of deleting a hub: afterwards the hub does not exist for anyone."""
         await self._sql.lock("settings")
         tables = (
             "settings", "sessions", "push_tokens", "push_followings", "push_credentials",
@@ -77,13 +63,11 @@ class AdministrationWrites:
             "comm_collectives", "comm_tokens",
         )  # fmt: skip
         deleted = [await self._delete(f"{table} WHERE hub = $1", hub) for table in tables]
-        if any(deleted):
-            await self._note(audit)
         return any(deleted)
 
     async def delete_data_of(self, hub: str, limit: int) -> int:
-        """The second part: at most `limit` messages or notifications, and what is left of the
-        channels after the last one."""
+        """Phase two: deletes at most `limit` messages or notifications, and the channels after
+        their last one."""
         deleted = 0
         for table, position, channels in _HELD:
             which = (
@@ -120,7 +104,7 @@ class AdministrationReads:
         given = {test: value for test, value in wanted.items() if value is not None}
         tests = "".join(f" AND {test} ${n}" for n, test in enumerate(given, 2))
         rows = await self._sql.fetch(
-            f"SELECT {_AUDIT_COLUMNS} FROM audit WHERE true{tests}"  # noqa: S608 - names only
+            f"SELECT {AUDIT_COLUMNS} FROM audit WHERE true{tests}"  # noqa: S608 - names only
             " ORDER BY id DESC LIMIT $1",
             query.limit,
             *given.values(),

@@ -1,4 +1,4 @@
-"""Appending messages: who may, what continues its channel's head, and which rows follow from it."""
+"""Appends messages: checks the term and the channel's head, and writes the rows."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.communication import StepRows
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
 from hubbub.storage.sql.documents import DocumentAppends
-from hubbub.storage.sql.records import INSERT_MESSAGE, to_blob, to_row
+from hubbub.storage.sql.records import INSERT_MESSAGE, envelope_size, to_blob, to_row
 from hubbub.storage.sql.threads import ThreadAppends
-from hubbub.storage.sql.usage import count_bytes, read_terms, stale
+from hubbub.storage.sql.usage import PUT_BYTES, count_bytes, read_terms, stale
 
 _KEY = {"hub": "text", "name": "text"}
 _CHANNEL = "hub, name, id, epoch, head, high_at, threaded"
@@ -57,16 +57,17 @@ PUT_RETAINED = insert("retained", _RETAINED, replacing(_RETAINED, "hub", "channe
 
 
 class RefusedAppend(msgspec.Struct, frozen=True, array_like=True):
-    """Why the append at this index was not stored."""
+    """The error of the append at this index."""
 
     index: int
     code: str
     message: str
+    detail: str | None = None
 
 
 @dataclass(slots=True, eq=False)
-class _Channel:
-    """A channel's row as this batch leaves it. One that is not there yet has no id."""
+class _AppendState:
+    """A channel's row as this batch leaves it. A new channel has no id yet."""
 
     id: int | None
     epoch: str
@@ -75,9 +76,9 @@ class _Channel:
     threaded: int
     """The serial up to which messages are in the index of threads."""
     added: int = 0
-    """Payload bytes."""
+    """Added payload bytes."""
     accepted: list[tuple[Append, int]] = field(default_factory=list)
-    """What is to be stored, each with the `high_at` at that point."""
+    """Accepted appends, each with the `high_at` at that point."""
 
     def accept(self, append: Append) -> None:
         if self.threaded == self.head:
@@ -89,15 +90,16 @@ class _Channel:
 
 
 async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[RefusedAppend]:
-    """Store what continues its channel's head under the current term; answer the rest. The heads
-    are read after the terms: what a former owner has stored by then is seen."""
+    """Stores appends that continue their channel's head under the current term; returns the others.
+    Heads are read after terms, so that all rows of a former owner are visible."""
     terms = await read_terms(sql, {append.partition for append in appends})
     channels = await _read_channels(sql, appends)
     documents = DocumentAppends(sql)
     await documents.read(appends)
     refusals: list[RefusedAppend] = []
     retained: dict[tuple[str, str], Row] = {}
-    stored_bytes: dict[str, int] = {}
+    payloads: dict[str, int] = {}
+    others: dict[str, int] = {}
     for index, append in enumerate(appends):
         message = append.message
         key = (message.hub, message.channel)
@@ -108,36 +110,44 @@ async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[RefusedAp
         if refused is None and change is not None:
             refused = documents.refuse(append, change)
         if refused is not None:
-            refusals.append(RefusedAppend(index, refused.code, refused.message))
+            refusals.append(RefusedAppend(index, refused.code, refused.message, refused.detail))
             continue
         added = len(message.payload)
         if change is None or message.serial:
             channels[key].accept(append)
         if change is not None:
             added += documents.accept(append, change)
-        stored_bytes[message.hub] = stored_bytes.get(message.hub, 0) + added
+            if append.producer:
+                others[message.hub] = others.get(message.hub, 0) + PUT_BYTES
+        payloads[message.hub] = payloads.get(message.hub, 0) + added
         if append.retain_until is not None:
             retained[key] = (*key, append.retain_until, to_blob(message))
-    await _store(sql, {key: channel for key, channel in channels.items() if channel.accepted})
+    accepted = {key: channel for key, channel in channels.items() if channel.accepted}
+    await _store(sql, accepted, others)
     await documents.store()
     await sql.execute_many(PUT_RETAINED, list(retained.values()))
-    await count_bytes(sql, stored_bytes)
+    await count_bytes(sql, payloads, others)
     return refusals
 
 
-async def _read_channels(sql: Sql, appends: Sequence[Append]) -> dict[tuple[str, str], _Channel]:
-    """A channel that is not there yet answers as one that waits for its first message."""
-    channels: dict[tuple[str, str], _Channel] = {}
+async def _read_channels(
+    sql: Sql, appends: Sequence[Append]
+) -> dict[tuple[str, str], _AppendState]:
+    """A channel without a row is returned as one before its first message."""
+    channels: dict[tuple[str, str], _AppendState] = {}
     for append in appends:
         key = (append.message.hub, append.message.channel)
         if key not in channels:
-            channels[key] = _Channel(None, append.epoch, 0, 0, 0)
+            channels[key] = _AppendState(None, append.epoch, 0, 0, 0)
     for hub, name, *row in await sql.fetch_many(_READ_CHANNELS, list(channels)):
-        channels[hub, name] = _Channel(*row)
+        channels[hub, name] = _AppendState(*row)
     return channels
 
 
-async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None:
+async def _store(
+    sql: Sql, channels: Mapping[tuple[str, str], _AppendState], others: dict[str, int]
+) -> None:
+    """Adds to `others` the bytes of each hub's messages besides their payloads."""
     new = [
         (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added, channel.threaded)
         for key, channel in channels.items()
@@ -150,9 +160,11 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
     ]
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
-    rows, threads, steps = [], ThreadAppends(sql), StepRows(sql)
-    for channel in channels.values():
+    rows: list[Row] = []
+    threads, steps = ThreadAppends(sql), StepRows(sql)
+    for (hub, _), channel in channels.items():
         assert channel.id is not None
+        first = len(rows)
         indexed = channel.threaded == channel.head
         for append, high_at in channel.accepted:
             rows.append(to_row(append, channel.id, high_at))
@@ -161,13 +173,16 @@ async def _store(sql: Sql, channels: Mapping[tuple[str, str], _Channel]) -> None
                 threads.add(channel.id, attributes.conversation_id, append.message)
             if append.communication is not None:
                 steps.add(append.message.hub, append.communication, append.message)
+        others[hub] = others.get(hub, 0) + sum(
+            envelope_size(row[4], row[5], row[6], row[7], row[9]) for row in rows[first:]
+        )
     await sql.execute_many(INSERT_MESSAGE, rows)
     await sql.execute_many(_MOVE_HEADS, moved)
     await threads.store()
     await steps.store()
 
 
-def _refuse(append: Append, channel: _Channel) -> HubbubError | None:
+def _refuse(append: Append, channel: _AppendState) -> HubbubError | None:
     message = append.message
     if append.epoch == channel.epoch and message.serial == channel.head + 1:
         return None

@@ -1,4 +1,4 @@
-"""Channels with an owner and subscriptions of users, as they lie in the database."""
+"""SQL for owned channels and users' subscriptions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CommandWrites:
         return int(row[0])
 
     async def _keep_subscriptions(self, hub: str, record: HChannel) -> None:
-        """Only those of participants."""
+        """Deletes the subscriptions of users who are not participants."""
         kept = binding_of(record, hub).participants
         which = "SELECT user_id FROM user_subscriptions WHERE hub = $1 AND channel = $2"
         for (user_id,) in await self._sql.fetch(which, hub, record.channel):

@@ -1,4 +1,4 @@
-"""The communication service, as it lies in the database."""
+"""SQL of the communication service."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from hubbub.domain.communication.steps import (
 )
 from hubbub.domain.messages import Attributes, Message
 from hubbub.ports.storage.communication import LoggedMessage, LogPage, LogQuery, PeerToken
+from hubbub.storage.sql.audit import append_audit
 from hubbub.storage.sql.connection import (
     ManyRows,
     Row,
@@ -34,7 +35,7 @@ from hubbub.storage.sql.usage import check_term
 
 LOG = "comm:log"
 _SCANNED = 10_000
-"""Messages of the log that one page of a query looks at."""
+"""How many messages of the log one page of a query examines."""
 _NOTHING = Attributes()
 
 _INSERT_INDEX = insert(
@@ -136,7 +137,7 @@ _parameters = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class StepRows:
-    """Collects the rows of steps, to store all of them with one statement for each table."""
+    """Collects the rows of steps, to store them with one statement per table."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
@@ -213,7 +214,7 @@ def _delivery_row(hub: str, row: DeliveryRow, serial: int) -> Row:
 
 
 async def delete_from_log(sql: Sql, hub: str, channel: str, end: int) -> None:
-    """The messages of the log before the serial `end` go, and with them what is known of them."""
+    """Deletes the rows about messages of the log before the serial `end`."""
     if channel == LOG:
         for table in ("comm_messages", "comm_deliveries"):
             await sql.execute(f"DELETE FROM {table} WHERE hub = $1 AND serial < $2", hub, end)  # noqa: S608
@@ -222,9 +223,9 @@ async def delete_from_log(sql: Sql, hub: str, channel: str, end: int) -> None:
 async def erase_from_log(
     sql: Sql, hub: str, channel_id: int, peer: str, after: int, end: int
 ) -> list[int]:
-    """Take a peer off what is known of the log's messages behind `after` up to `end`, with the
-    copies that were to go to the peer. Answers the serials of messages from the peer, to the peer,
-    and of reports that name the peer as the member of a collective that was not reached."""
+    """Erases a peer from the rows about the log's messages after `after` up to `end`, and deletes
+    pending copies to the peer. Returns the serials of messages from or to the peer, and of reports
+    that name the peer as an unreached member of a collective."""
     rows = await sql.fetch(
         "SELECT comm_messages.serial, payload, sender, receiver FROM comm_messages"
         " JOIN messages ON channel_id = $2 AND messages.serial = comm_messages.serial"
@@ -274,6 +275,8 @@ class CommunicationWrites:
         rows = StepRows(self._sql)
         rows.add(hub, step)
         await rows.store()
+        for entry in step.audits:
+            await append_audit(self._sql, entry)
 
     async def save_peers(self, hub: str, peers: Sequence[tuple[str, PeerInfo]], most: int) -> bool:
         await self._sql.lock("comm_peers")
@@ -444,7 +447,7 @@ class CommunicationReads:
 
     @single_statement
     async def count_correspondence(self, hub: str, peer: str) -> int:
-        """Messages from and to a peer, and copies for the peer."""
+        """Counts messages from and to a peer, and copies for the peer."""
         ((count,),) = await self._sql.fetch(
             "SELECT (SELECT count(*) FROM comm_messages"
             " WHERE hub = $1 AND (sender = $2 OR receiver = $2))"

@@ -1,7 +1,7 @@
-"""The connection to a database as the operations of the stores see it.
+"""The database connection, as used by the SQL operations.
 
-Statements are written as PostgreSQL reads them, with `$1` for the first value. Operations are
-coroutines. Where a database answers without waiting, `complete` runs them to their end at once.
+Statements are in PostgreSQL's syntax, with `$1` for the first value. Operations are coroutines. For
+a synchronous database, `complete` runs them to the end at once.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ManyRows(msgspec.Struct, frozen=True):
-    """A statement over many rows, as each kind of database does it best: an embedded one runs
-    `single` for each row, one behind a network runs `arrays` once, with an array per column."""
+    """A statement over many rows in two forms: an embedded database runs `single` for each row; a
+    networked one runs `arrays` once, with an array per column."""
 
     table: str
     single: str
@@ -31,34 +31,35 @@ class Sql(Protocol):
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]: ...
 
     async def fetch_sized(self, statement: str, room: int, *values: object) -> Sequence[Row]:
-        """Rows of a statement whose last column, `size`, says how many bytes a row takes up: up to
-        and including the first row that does not fit into the `room`. No further row is loaded."""
+        """Rows of a statement whose last column, `size`, is the size of a row in bytes: up to and
+        including the first row that exceeds the `room`. Later rows are not loaded."""
 
     async def execute(self, statement: str, *values: object) -> int:
-        """Answers how many rows were touched."""
+        """Returns how many rows were affected."""
 
     async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Iterable[Row]: ...
 
     async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
-        """May be sent later, together with others, but before anything else is asked."""
+        """May be deferred and sent together with others, but runs before any other statement."""
 
     async def lock(self, table: str) -> None:
-        """Keep other writers of the table out until the transaction ends."""
+        """Locks out other writers of the table until the transaction ends."""
 
 
 def holds(columns: Iterable[str], place: int) -> str:
-    """Whether one of the columns holds the text at this place, which is not empty."""
+    """SQL that tests whether one of the columns contains the non-empty text in this parameter."""
     return " OR ".join(f"replace({column}, ${place}, '') <> {column}" for column in columns)
 
 
 def rows_of(columns: Mapping[str, str]) -> str:
-    """The rows that arrays of these columns (type by name) hold, as a table called `item`."""
+    """SQL for a table `item` made from array parameters of these columns (type by name)."""
     arrays = ", ".join(f"${n}::{kind}[]" for n, kind in enumerate(columns.values(), 1))
     return f"unnest({arrays}) AS item ({', '.join(columns)})"
 
 
 def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows:
-    """Insert rows with these columns (type by name); `ending` is ON CONFLICT, RETURNING or so."""
+    """Inserts rows with these columns (type by name); `ending` is an ON CONFLICT or RETURNING
+    clause."""
     target = f"INSERT INTO {table} ({', '.join(columns)})"
     values = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
     return ManyRows(
@@ -69,26 +70,26 @@ def insert(table: str, columns: Mapping[str, str], ending: str = "") -> ManyRows
 
 
 def replacing(columns: Iterable[str], *key: str) -> str:
-    """The ending of an insert that puts these columns in place of those of the row with the key."""
+    """The ON CONFLICT clause that overwrites these columns."""
     changes = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in key)
     return f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
 
 
 def put(table: str, columns: Sequence[str], *key: str) -> str:
-    """Insert one row, or put it in place of the one with the key."""
+    """Inserts or replaces one row by key."""
     values = ", ".join(f"${n}" for n in range(1, len(columns) + 1))
     ending = replacing(columns, *key)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({values}) {ending}"  # noqa: S608
 
 
 def single_statement(read: F) -> F:
-    """Marks a read that needs no transaction, because one statement sees one moment."""
+    """Marks a read that needs no transaction, because a single statement sees one snapshot."""
     read.single_statement = True  # type: ignore[attr-defined]
     return read
 
 
 def complete(operation: Coroutine[Any, Any, R]) -> R:
-    """Run a coroutine that never waits."""
+    """Runs a coroutine that never suspends."""
     try:
         operation.send(None)
     except StopIteration as stop:

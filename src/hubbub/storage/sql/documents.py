@@ -1,22 +1,24 @@
-"""Documents, as they lie in the database."""
+"""SQL for documents."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import Conflict
 from hubbub.domain.history import PageRoom
 from hubbub.ports.storage.documents import (
     ChangeAppend,
     ChangesPage,
-    DocumentChange,
     DocumentHead,
     DocumentPut,
     ListedDocument,
     SnapshotSaved,
+    StoredChange,
     StoredDocument,
 )
 from hubbub.ports.storage.messages import Append
+from hubbub.storage.sql.audit import append_audit
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, rows_of, single_statement
 from hubbub.storage.sql.usage import check_term, count_bytes
 
@@ -94,7 +96,7 @@ _BASE = "SELECT max(version) FROM document_snapshots WHERE document_id = $1 AND 
 
 
 class _Document:
-    """A document's row as this batch leaves it. One that is not there yet has no id."""
+    """A document's row as this batch leaves it. A new document has no id yet."""
 
     __slots__ = ("accepted", "added", "epoch", "id", "last", "stored_bytes", "version")
 
@@ -104,7 +106,7 @@ class _Document:
         self.version = version
         self.stored_bytes = stored_bytes
         self.added = 0
-        self.accepted: list[DocumentChange] = []
+        self.accepted: list[StoredChange] = []
         self.last: ChangeAppend | None = None
 
     def accept(self, append: ChangeAppend) -> None:
@@ -115,16 +117,17 @@ class _Document:
 
 
 class DocumentAppends:
-    """The changes among a batch of appends."""
+    """The document changes in a batch of appends."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
         self._documents: dict[tuple[str, str], _Document] = {}
         self._puts: list[Row] = []
         self._deleted: list[int] = []
+        self._audits: list[AuditEntry] = []
 
     async def read(self, appends: Sequence[Append]) -> None:
-        """Where the documents stand."""
+        """Reads the heads of the documents."""
         for append in appends:
             if append.change is not None:
                 key = (append.message.hub, append.message.channel)
@@ -150,8 +153,10 @@ class DocumentAppends:
         )
 
     def accept(self, append: Append, change: ChangeAppend) -> int:
-        """Answers the bytes that it adds."""
+        """Accepts a change; returns the bytes that it adds."""
         key = (append.message.hub, append.message.channel)
+        if change.audit is not None:
+            self._audits.append(change.audit)
         if change.deletes:
             gone, self._documents[key] = self._documents[key], _Document(None, change.epoch, 0)
             if gone.id is not None:
@@ -174,6 +179,8 @@ class DocumentAppends:
         return len(change.change.ops)
 
     async def store(self) -> None:
+        for entry in self._audits:
+            await append_audit(self._sql, entry)
         for document in self._deleted:
             await _drop_documents(self._sql, "id = $1", document)
         changed = {key: each for key, each in self._documents.items() if each.last is not None}
@@ -251,7 +258,7 @@ class DocumentWrites:
         return SnapshotSaved(first, added)
 
     async def _drop_before(self, document: int, base: int) -> int:
-        """Everything that the snapshot at this version covers; answers the bytes that it freed."""
+        """Deletes everything that the snapshot at this version covers; returns the freed bytes."""
         ((freed,),) = await self._sql.fetch(
             "SELECT coalesce((SELECT sum(length(ops)) FROM document_changes"
             " WHERE document_id = $1 AND version <= $2), 0)"
@@ -282,7 +289,7 @@ async def _drop_documents(sql: Sql, which: str, value: object) -> None:
 
 
 async def delete_documents_of(sql: Sql, hub: str) -> None:
-    """Of a hub that is deleted; before its producers are."""
+    """Deletes the documents of a deleted hub, before its producers."""
     await _drop_documents(sql, "hub = $1", hub)
     await sql.execute(
         "DELETE FROM document_puts WHERE producer_id IN (SELECT id FROM producers WHERE hub = $1)",
@@ -305,7 +312,12 @@ class DocumentReads:
         return (rows[0][0], DocumentHead(*rows[0][1:])) if rows else (0, None)
 
     async def read_document(
-        self, hub: str, channel: str, at: int | None = None, at_time: int | None = None
+        self,
+        hub: str,
+        channel: str,
+        at: int | None = None,
+        at_time: int | None = None,
+        before: int | None = None,
     ) -> StoredDocument | None:
         document, head = await self._document(hub, channel)
         if head is None:
@@ -317,7 +329,7 @@ class DocumentReads:
             "SELECT version, changed_at, content FROM document_snapshots WHERE document_id = $1"
             " AND version <= $2 ORDER BY version DESC LIMIT 1",
             document,
-            version,
+            version if before is None else min(version, before - 1),
         )
         base, taken_at, content = snapshots[0] if snapshots else (head.first - 1, 0, b"")
         changes = await self._sql.fetch(
@@ -327,11 +339,11 @@ class DocumentReads:
             base,
             version,
         )
-        found = tuple(DocumentChange(*row) for row in changes)
+        found = tuple(StoredChange(*row) for row in changes)
         return StoredDocument(head, version, content, base, taken_at, found)
 
     async def _version_at(self, document: int, head: DocumentHead, time: int) -> int:
-        """The last version that was there at this time; -1 where it is not known any more."""
+        """The version at this time; -1 if it is no longer stored."""
         if time >= head.updated_at:
             return head.version
         ((found,),) = await self._sql.fetch(
@@ -354,11 +366,11 @@ class DocumentReads:
         statement, start = (_AFTER, after) if before is None else (_BEFORE, before)
         rows = await self._sql.fetch_sized(statement, self._page_bytes, document, start, limit + 1)
         room = PageRoom(limit, self._page_bytes)
-        found: list[DocumentChange] = []
+        found: list[StoredChange] = []
         for row in rows:
             if row[0] <= after or not room.take(row[-1]):
                 break
-            found.append(DocumentChange(*row[:-1]))
+            found.append(StoredChange(*row[:-1]))
         more = len(found) < len(rows) and rows[len(found)][0] > after
         ((behind,),) = await self._sql.fetch(
             "SELECT coalesce(sum(length(ops)), 0) FROM document_changes"

@@ -1,4 +1,4 @@
-"""How far the journal has got with the stored messages of each channel."""
+"""SQL for the journal's export position in each channel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A bounded queue of operations that serves its hubs in turns.
+"""A bounded queue of operations that serves hubs round-robin.
 
-Operations wait in lanes, one per hub. A batch takes from the lanes in turns, so that one hub's
-flood cannot hold up another's single write, and no hub may fill more than its share of the room.
+Operations wait in lanes, one per hub. A batch takes from the lanes in turn, so that one hub's flood
+cannot delay another hub's write, and no hub may fill more than its share of the queue.
 """
 
 from __future__ import annotations
@@ -14,11 +14,20 @@ from typing import Any
 
 import msgspec
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import StoreUnavailable
 
 
-class Limits(msgspec.Struct, frozen=True):
-    """`weight` counts messages; other operations weigh 1. `pending` includes what is under way."""
+class Bound(msgspec.Struct, frozen=True, array_like=True):
+    """An operation that would bring a hub above this size is rolled back."""
+
+    hub: str
+    most: int
+
+
+class QueueLimits(msgspec.Struct, frozen=True):
+    """`weight` counts messages; other operations weigh 1. `pending` includes operations in
+    progress."""
 
     batch_weight: int = 2000
     batch_bytes: int = 4 * 1024 * 1024
@@ -31,13 +40,15 @@ class Limits(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True, eq=False)
 class QueuedCall:
-    """An operation, and the future of whoever awaits it."""
+    """An operation, and the future of its caller."""
 
     method: Callable[..., Any]
     arguments: Sequence[Any]
     weight: int
     size: int
     future: asyncio.Future[Any]
+    bound: Bound | None = None
+    audit: AuditEntry | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -48,10 +59,10 @@ class _Lane:
 
 
 class FairQueue:
-    """Lanes exist only while something waits in them. What was taken counts as pending until
+    """A lane exists only while operations wait in it. Taken operations count as pending until
     `release`."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: QueueLimits) -> None:
         self._limits = limits
         self._lane_weight = int(limits.pending_weight * limits.lane_share)
         self._lane_bytes = int(limits.pending_bytes * limits.lane_share)
@@ -60,11 +71,11 @@ class FairQueue:
         self.pending_bytes = 0
 
     def __bool__(self) -> bool:
-        """Whether anything waits."""
+        """Whether any operation waits."""
         return bool(self._lanes)
 
     def put(self, lane_name: str, waiting: QueuedCall) -> None:
-        """Raises `StoreUnavailable` where there is no room."""
+        """Raises `StoreUnavailable` if the queue or the lane is full."""
         lane = self._lanes.get(lane_name)
         if lane is None:
             lane = _Lane()
@@ -76,8 +87,9 @@ class FairQueue:
             or lane.size >= self._lane_bytes
         ):
             raise StoreUnavailable(
+                f"the store is behind: {lane.weight} messages of this hub wait; send more slowly",
                 f"the store is behind: {self.pending_weight} messages wait, {lane.weight} of them"
-                f" in hub {lane_name!r}; send more slowly"
+                f" in hub {lane_name!r}; send more slowly",
             )
         self.pending_weight += waiting.weight
         self.pending_bytes += waiting.size
@@ -87,9 +99,9 @@ class FairQueue:
         self._lanes[lane_name] = lane
 
     def take_batch(self) -> list[QueuedCall]:
-        """Fill a batch by turns of the lanes. A lane that has had its turn moves to the end. A lane
-        whose next operation is too heavy for what is left of the batch comes first in the next
-        one: an operation that fills a batch by itself is not waited for by those before it."""
+        """Fills a batch round-robin. A lane that was served moves to the end. A lane whose next
+        operation is too heavy for the rest of the batch is first in the next one, so that a heavy
+        operation does not delay earlier ones."""
         limits = self._limits
         batch: list[QueuedCall] = []
         weight = size = 0

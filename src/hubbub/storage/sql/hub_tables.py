@@ -1,5 +1,5 @@
-"""The tables that hold rows of hubs, found from the schema: a table that is added later is among
-them, or has to be named as an exception."""
+"""The tables with rows of hubs, derived from the schema: a new table is included automatically,
+unless it is listed as an exception."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_RESTORED = {
     "revocations": "merged: those of the backup are added, none is taken away",
     "comm_tokens": "a peer's token that was revoked or replaced since must not come back",
 }
-"""Tables that keep their rows in a restore, and why."""
+"""Tables that a restore leaves unchanged, and why."""
 
 _PARENTS = {
     ("messages", "channel_id"): "channels",
@@ -33,15 +33,15 @@ _PARENTS = {
     ("document_snapshots", "document_id"): "documents",
     ("document_puts", "producer_id"): "producers",
 }
-"""By table and column, the table whose ids are there."""
+"""The referenced table by (table, column)."""
 _TYPES = {"TEXT": "text", "BIGINT": "bigint", "INTEGER": "bigint", "BLOB": "bytea"}
 _IDENTITY = "id"
 
 
 class HubTable(msgspec.Struct, frozen=True):
-    """`columns` are types by name, as PostgreSQL calls them, without an id that the table counts
-    itself (`counted`). `key` tells rows apart. A row is a hub's by its column `hub`, or by the row
-    of a table in `parents` (by column) that it belongs to."""
+    """`columns` are PostgreSQL types by name, without a generated id (`counted`). `key` identifies
+    a row. A row belongs to a hub by its column `hub`, or through a parent row: `parents` maps
+    columns to tables."""
 
     name: str
     columns: Mapping[str, str]
@@ -55,18 +55,18 @@ class HubTable(msgspec.Struct, frozen=True):
 
     @property
     def owner(self) -> tuple[str, str]:
-        """The column, and the table, of the row that a row without a hub belongs to."""
+        """Column and table of the parent row, for rows without a column `hub`."""
         return next((each, self.parents[each]) for each in self.key if each in self.parents)
 
     def place(self, column: str) -> int | None:
-        """Of the column in a row; None where there is no such column."""
+        """The index of a column in a row; None if there is no such column."""
         return list(self.columns).index(column) if column in self.columns else None
 
 
 @cache
 def hub_tables() -> Mapping[str, HubTable]:
-    """By name; tables come after those that their rows belong to. Raises `LookupError` for a table
-    whose rows belong to nothing that is known."""
+    """Tables by name, each after its parents. Raises `LookupError` for a table without a known
+    owner."""
     with closing(sqlite3.connect(":memory:")) as schema:
         for migration in load_migrations(SQLITE):
             for statement in migration.statements:

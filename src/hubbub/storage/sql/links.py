@@ -1,4 +1,4 @@
-"""The way from a store to its database: calls wait in a fair queue and are answered in groups."""
+"""The queue between a store and its database: calls wait in a fair queue and run in groups."""
 
 from __future__ import annotations
 
@@ -6,35 +6,44 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import HubbubError, Internal, StoreUnavailable, catalogue
-from hubbub.storage.sql.fair_queue import FairQueue, Limits, QueuedCall
+from hubbub.storage.sql.fair_queue import Bound, FairQueue, QueuedCall, QueueLimits
 
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
 Group = list[QueuedCall]
-"""One operation, or calls merged into one."""
+"""One operation, or several calls merged into one."""
 
 _ERRORS = catalogue()
 OPERATION_BYTES = 256
 
 
-class Link:
-    """Base of the links; what becomes of the queue is up to each.
+class StoreLink:
+    """Base class of links; subclasses run the queue.
 
-    `merged` names the method whose calls, where they stand side by side in a batch, are run as
-    one: its only argument is a list, and it answers with what was refused, by `index`.
+    `merged` names the method whose adjacent calls in a batch are run as one: its only argument is a
+    list, and it returns refusals by `index`.
     """
 
-    def __init__(self, limits: Limits, merged: Callable[..., Any] | None = None) -> None:
+    def __init__(self, limits: QueueLimits, merged: Callable[..., Any] | None = None) -> None:
         self._queue = FairQueue(limits)
         self._merged = merged
         self._refusing: HubbubError | None = StoreUnavailable("the store is not open")
         self._held: dict[str, HubbubError] = {}
-        """By lane, what calls are told that may not be queued in it."""
+        """Errors for calls that may not be queued, by lane."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why calls are refused at the moment, in public words; None if they are not."""
+        return None if self._refusing is None else self._refusing.message
+
+    def look_again(self) -> None:
+        """Checks whether a problem appeared or ended; call it about every second."""
 
     def hold(self, lane: str, error: HubbubError) -> None:
-        """Calls in this lane raise the error from now on, except those that know better."""
+        """Makes calls in this lane raise the error, except those with `held=False`."""
         self._held[lane] = error
 
     def release(self, lane: str) -> None:
@@ -47,7 +56,7 @@ class Link:
         *arguments: P.args,
         **_: P.kwargs,
     ) -> asyncio.Future[R]:
-        """Run a method of the operations' class over there."""
+        """Runs a method of the operations' class in the database process."""
         return self.submit(lane, method, arguments)
 
     def submit(
@@ -58,20 +67,22 @@ class Link:
         weight: int = 1,
         size: int = OPERATION_BYTES,
         held: bool = True,
+        bound: Bound | None = None,
+        audit: AuditEntry | None = None,
     ) -> asyncio.Future[Any]:
-        """Queue an operation; raises `StoreUnavailable` where there is no room or no database, and
-        what `hold` said, unless `held` is False."""
+        """Queues an operation. Raises `StoreUnavailable` if the queue is full or there is no
+        database, and the error of `hold` unless `held` is False."""
         if self._refusing is not None:
             raise copy(self._refusing)
         if held and lane in self._held:
             raise copy(self._held[lane])
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put(lane, QueuedCall(method, arguments, weight, size, future))
+        self._queue.put(lane, QueuedCall(method, arguments, weight, size, future, bound, audit))
         self._queued()
         return future
 
     def _queued(self) -> None:
-        """Something waits in the queue."""
+        """Called after an operation was queued."""
         raise NotImplementedError
 
     def _group(self, operations: Sequence[QueuedCall]) -> list[Group]:
@@ -95,7 +106,7 @@ class Link:
             self._finish(group[0], answer)
 
     def _finish_merged(self, group: Group, refusals: Sequence[Any]) -> None:
-        """Give each call the refusals of its own elements."""
+        """Gives each call the refusals of its own elements."""
         errors = {refusal.index: error_of(refusal) for refusal in refusals}
         start = 0
         for waiting in group:
@@ -127,11 +138,10 @@ class Link:
 
 
 def error_of(fault: Any) -> HubbubError:
-    """From anything that carries a code and a message."""
-    return _ERRORS.get(fault.code, Internal)(fault.message)
+    """Rebuilds an error from an object with a code, a message and a detail."""
+    return _ERRORS.get(fault.code, Internal)(fault.message).with_detail(fault.detail)
 
 
 def copy(error: HubbubError) -> HubbubError:
-    """A new instance for each caller: an exception collects the tracebacks of everyone that raises
-    it."""
-    return type(error)(error.message)
+    """Each caller needs its own instance, since an exception collects tracebacks."""
+    return type(error)(error.message).with_detail(error.detail)

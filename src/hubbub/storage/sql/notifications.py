@@ -1,5 +1,4 @@
-"""Notifications, as they lie in the database. Each write locks the row of the channel, whose
-numbers it keeps up."""
+"""SQL for notifications. Each write locks the row of the channel, which holds its counters."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from hubbub.storage.sql.restoring import LIVE
 from hubbub.storage.sql.usage import check_term, count_bytes
 
 NEVER = 2**62
-"""A time that does not come."""
+"""A time that is never reached."""
 _STATE = "epoch, revision, unread, total, newest"
 _INSERT = insert(
     "notifications",
@@ -56,7 +55,7 @@ _DELETE = "DELETE FROM notifications WHERE channel_id = $1 AND"
 _DELETED = "RETURNING id, at, length(payload), read_at"
 
 
-class _Channel:
+class _NotificationsRow:
     """A channel's row as the transaction leaves it."""
 
     def __init__(self, identifier: int, state: NotificationState, due_at: int) -> None:
@@ -65,7 +64,8 @@ class _Channel:
         self.due_at = due_at
 
     def change(self, revisions: int, unread: int, total: int, newest: int = 0) -> None:
-        """The last are differences, but for the timestamp of the newest notification."""
+        """The arguments are differences, except `newest`, the timestamp of the newest
+        notification."""
         state = self.state
         self.state = NotificationState(
             state.epoch,
@@ -76,7 +76,7 @@ class _Channel:
         )
 
     def removed(self, rows: Iterable[Row]) -> int:
-        """Those went. Answers their bytes."""
+        """Counts removed notifications. Returns their bytes."""
         gone = list(rows)
         self.change(0, -sum(row[3] is None for row in gone), -len(gone))
         return sum(row[2] for row in gone)
@@ -123,7 +123,7 @@ class NotificationWrites:
         await count_bytes(self._sql, {key.hub: sum(len(row[4]) for row in rows) - freed})
         return CreatedNotifications(tuple(creations), channel.state, freed, channel.due_at)
 
-    async def _known(self, channel: _Channel, ids: Sequence[str]) -> dict[str, Row]:
+    async def _known(self, channel: _NotificationsRow, ids: Sequence[str]) -> dict[str, Row]:
         rows = await self._sql.fetch(
             f"SELECT id, at, {_CONTENT} FROM notifications"  # noqa: S608
             " WHERE channel_id = $1 AND id = ANY($2)",
@@ -132,8 +132,8 @@ class NotificationWrites:
         )
         return {row[0]: tuple(row[1:]) for row in rows}
 
-    async def _make_room(self, channel: _Channel, most: int) -> int:
-        """Delete the oldest beyond so many. Answers their bytes."""
+    async def _make_room(self, channel: _NotificationsRow, most: int) -> int:
+        """Deletes the oldest notifications beyond `most`. Returns their bytes."""
         over = channel.state.total - most
         if over <= 0:
             return 0
@@ -193,7 +193,11 @@ class NotificationWrites:
         return await self._deleted(key, channel, rows, ())
 
     async def _deleted(
-        self, key: ChannelKey, channel: _Channel, rows: Sequence[Row], unknown: tuple[str, ...]
+        self,
+        key: ChannelKey,
+        channel: _NotificationsRow,
+        rows: Sequence[Row],
+        unknown: tuple[str, ...],
     ) -> ChangedNotifications:
         freed = channel.removed(rows)
         if rows:
@@ -225,8 +229,8 @@ class NotificationWrites:
             ]
         )
 
-    async def _own(self, key: ChannelKey) -> _Channel | None:
-        """The channel's row, locked, if there is one. Raises `StaleOwner`."""
+    async def _own(self, key: ChannelKey) -> _NotificationsRow | None:
+        """The channel's row, locked; None if there is none. Raises `StaleOwner`."""
         await check_term(self._sql, key.partition, key.term)
         rows = await self._sql.fetch(
             f"SELECT id, {_STATE}, due_at FROM notification_channels"  # noqa: S608
@@ -235,10 +239,10 @@ class NotificationWrites:
             key.channel,
         )
         for identifier, *state, due_at in rows:
-            return _Channel(identifier, NotificationState(*state), due_at)
+            return _NotificationsRow(identifier, NotificationState(*state), due_at)
         return None
 
-    async def _make(self, key: ChannelKey, epoch: str) -> _Channel:
+    async def _make(self, key: ChannelKey, epoch: str) -> _NotificationsRow:
         ((identifier,),) = await self._sql.fetch(
             f"INSERT INTO notification_channels (hub, name, {_STATE}, due_at)"  # noqa: S608
             " VALUES ($1, $2, $3, 0, 0, 0, 0, $4) RETURNING id",
@@ -247,14 +251,14 @@ class NotificationWrites:
             epoch,
             NEVER,
         )
-        return _Channel(identifier, NotificationState(epoch, 0, 0, 0, 0), NEVER)
+        return _NotificationsRow(identifier, NotificationState(epoch, 0, 0, 0, 0), NEVER)
 
-    async def _save(self, channel: _Channel) -> None:
+    async def _save(self, channel: _NotificationsRow) -> None:
         state = msgspec.structs.astuple(channel.state)[1:]
         await self._sql.execute(_SAVE, channel.id, *state, channel.due_at)
 
     async def _changed(
-        self, channel: _Channel, which: Selection, rows: Iterable[Row]
+        self, channel: _NotificationsRow, which: Selection, rows: Iterable[Row]
     ) -> ChangedNotifications:
         changed = tuple((identifier, at) for identifier, at in rows)
         unknown: tuple[str, ...] = ()
@@ -273,13 +277,13 @@ _CONFLICT = StoredCreation("conflict")
 
 
 def _nothing(epoch: str, which: Selection) -> ChangedNotifications:
-    """Of a channel in which nothing was ever created."""
+    """The result for a channel in which nothing was ever created."""
     state = NotificationState(epoch, 0, 0, 0, 0)
     return ChangedNotifications((), tuple(dict.fromkeys(which.ids)), state, 0, NEVER)
 
 
-def _selected(which: Selection, channel: _Channel, place: int) -> tuple[str, object]:
-    """A condition, and its value."""
+def _selected(which: Selection, channel: _NotificationsRow, place: int) -> tuple[str, object]:
+    """An SQL condition and its parameter."""
     if which.ids:
         return f"id = ANY(${place})", list(which.ids)
     return f"at <= ${place}", channel.state.newest if which.up_to is None else which.up_to

@@ -8,9 +8,9 @@ from hubbub.domain.history import PageRoom
 from hubbub.storage.sql.connection import Row, Sql
 
 
-class Page:
-    """At most `limit` rows of `page_bytes` together, or a single larger one. The last column of
-    what is taken is the size of a row, and not kept."""
+class RowPage:
+    """At most `limit` rows with `page_bytes` together, or a single larger one. The last column is
+    the size of a row, and is dropped."""
 
     def __init__(self, limit: int, page_bytes: int) -> None:
         self.more = False
@@ -26,18 +26,18 @@ class Page:
 
 
 class Pages:
-    """Part of `Reads`."""
+    """Base of the parts of `Reads` that read pages."""
 
     _sql: Sql
     _page_bytes: int
 
-    def _page(self, limit: int) -> Page:
-        return Page(limit, self._page_bytes)
+    def _page(self, limit: int) -> RowPage:
+        return RowPage(limit, self._page_bytes)
 
-    async def _fill(self, page: Page, statement: str, *values: int | str, start: int) -> None:
-        """The last two values of the statement are the position behind which it goes on, which is
-        the first column of its rows, and how many rows it may answer. One row more than there is
-        room for tells that there are more."""
+    async def _fill(self, page: RowPage, statement: str, *values: int | str, start: int) -> None:
+        """The statement's last two parameters are the position after which it continues (the first
+        column of its rows) and the maximum number of rows. One extra row tells whether there are
+        more."""
         while not page.more:
             wanted, room = page.room.messages + 1, max(0, page.room.size)
             rows = await self._sql.fetch_sized(statement, room, *values, start, wanted)

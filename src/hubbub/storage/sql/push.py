@@ -1,4 +1,4 @@
-"""Devices, followings and push credentials, as they lie in the database."""
+"""SQL for devices, followings and push credentials."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _acting = msgspec.msgpack.Decoder(Reader)
 
 
 def _due_at(token: PushToken) -> int:
-    """When the token goes."""
+    """When the token expires."""
     unrefreshed = token.registered_at + UNREFRESHED_MS
     return unrefreshed if token.expires_at is None else min(unrefreshed, token.expires_at)
 

@@ -1,5 +1,5 @@
-"""Every question to a store, run inside a transaction that the caller opens, so that an
-answer that takes several statements comes from one moment."""
+"""All reads of a store, run in a transaction opened by the caller, so that a result from several
+statements comes from one snapshot."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hubbub.storage.sql.commands import CommandReads
 from hubbub.storage.sql.communication import CommunicationReads
 from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import DocumentReads
+from hubbub.storage.sql.erasure import ErasureReads
 from hubbub.storage.sql.exports import ExportReads
 from hubbub.storage.sql.notifications import NotificationReads
 from hubbub.storage.sql.push import PushReads
@@ -22,6 +23,7 @@ from hubbub.storage.sql.restoring import LIVE, RestoreReads
 from hubbub.storage.sql.retention import RetentionReads
 from hubbub.storage.sql.threads import ThreadReads
 from hubbub.storage.sql.topics import TopicReads
+from hubbub.storage.sql.usage import USED_BYTES
 from hubbub.storage.sql.webhooks import WebhookReads
 
 # Table and column names only; every value is a parameter.
@@ -60,6 +62,7 @@ SELECT count(*), COALESCE(sum(size), 0) FROM (
 
 class Reads(
     RetentionReads,
+    ErasureReads,
     ThreadReads,
     TopicReads,
     DocumentReads,
@@ -107,8 +110,8 @@ class Reads(
         return stored_page(page, hub, channel, head)
 
     async def read_after_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """The first message later than `time` is also the first whose `high_at` is; from there
-        on, only those published under a clock that was set back have to be left out."""
+        """The first message later than `time` is also the first whose `high_at` is; after it, only
+        messages published under a clock that was set back must be skipped."""
         channel_id, head = await read_channel(self._sql, hub, channel)
         first = await self._first_at(channel_id, head, time + 1)
         page = self._page(limit)
@@ -116,8 +119,8 @@ class Reads(
         return stored_page(page, hub, channel, head)
 
     async def read_before_time(self, hub: str, channel: str, time: int, limit: int) -> StoredPage:
-        """Everything before the first message whose `high_at` reaches `time` qualifies; behind
-        it, only messages published under a clock that was set back, which have an index."""
+        """Everything before the first message whose `high_at` reaches `time` qualifies; after it,
+        only messages published under a clock that was set back, for which there is an index."""
         channel_id, head = await read_channel(self._sql, hub, channel)
         boundary = await self._first_at(channel_id, head, time)
         page = self._page(limit)
@@ -138,6 +141,11 @@ class Reads(
     @single_statement
     async def stored_bytes(self, hub: str) -> int:
         rows = await self._sql.fetch("SELECT stored_bytes FROM hub_usage WHERE hub = $1", hub)
+        return int(rows[0][0]) if rows else 0
+
+    @single_statement
+    async def used_bytes(self, hub: str) -> int:
+        rows = await self._sql.fetch(USED_BYTES, hub)
         return int(rows[0][0]) if rows else 0
 
     @single_statement

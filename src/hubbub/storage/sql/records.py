@@ -1,4 +1,4 @@
-"""How a message lies in the database: one row of `messages`, or one blob of `retained`."""
+"""The database form of a message: one row of `messages`, or one blob of `retained`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ INSERT_MESSAGE = insert(
         "sequence": "bigint",
     },
 )
-"""Takes what `to_row` answers."""
+"""Its parameters are the result of `to_row`."""
 
 MESSAGE_COLUMNS = (
     "serial, published_at, id, event, content_type, publisher, flags, attributes, payload"
 )
-"""What `from_row` reads."""
+"""The columns that `from_row` reads."""
 MESSAGE_SIZE = "length(payload) + COALESCE(length(attributes), 0) AS size"
-"""Read without the payload itself."""
+"""SQL for the size without reading the payload."""
+
+MESSAGE_BYTES = 200
+ENVELOPE_COLUMNS = ("id", "event", "content_type", "publisher", "attributes")
+ERASED_SIZE = (
+    "length(content_type) + coalesce(length(publisher), 0) + 2 * coalesce(length(attributes), 0)"
+)
+ENVELOPE_SIZE = f"{MESSAGE_BYTES} + length(id) + length(event) + {ERASED_SIZE}"
+"""SQL for a message's size besides its payload, equal to `envelope_size`. Attributes count twice:
+the index of conversations repeats part of them. `ERASED_SIZE` is the part that erasure replaces."""
 
 _STORE, _RETAIN, _PUSH, _TRANSIENT = 1, 2, 4, 8
 
@@ -65,6 +74,14 @@ def to_row(append: Append, channel_id: int, high_at: int) -> Row:
     )
 
 
+def envelope_size(
+    id_: str, event: str, content_type: str, publisher: str | None, attributes: bytes | None
+) -> int:
+    """The size of a row with these `ENVELOPE_COLUMNS`."""
+    size = MESSAGE_BYTES + len(id_) + len(event) + len(content_type) + len(publisher or "")
+    return size if attributes is None else size + 2 * len(attributes)
+
+
 def from_row(row: Row, hub: str, channel: str) -> Message:
     serial, published_at, id_, event, content_type, publisher, flags, attributes, payload = row
     return Message(
@@ -90,7 +107,7 @@ def attributes_of(stored: bytes | None) -> Attributes | None:
 
 
 def to_blob(message: Message) -> bytes:
-    """The whole message, for where it is only ever read as a whole."""
+    """Encodes the whole message, for tables that are only read as a whole."""
     return _encoder.encode(message)
 
 

@@ -1,5 +1,4 @@
-"""Rows of a backup as they are staged: in new epochs, and fit for the hub that they are restored
-to."""
+"""Converts rows of a backup for staging: new epochs, and the target hub's name."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Reader
 from hubbub.domain.rules import SECTIONS
 from hubbub.domain.stored_settings import decode_setting
-from hubbub.domain.webhooks import WEBHOOK_OWNER, Pending
+from hubbub.domain.webhooks import WEBHOOK_OWNER, PendingVerification
 from hubbub.ports.storage.restoring import Value
 from hubbub.storage.sql.epochs import NextEpochs
 from hubbub.storage.sql.hub_tables import HubTable
@@ -26,13 +25,13 @@ from hubbub.storage.sql.records import from_blob, to_blob
 _LEADS_OUTSIDE = frozenset(
     ("webhooks", "push_tokens", "push_followings", "push_credentials", "comm_deliveries")
 )
-"""Not for a hub of another name: two hubs would send to the same receivers."""
+"""Omitted if the hub's name changes: two hubs would send to the same receivers."""
 _DECIDED = 0
-"""The state of a message to peers that nobody has to do anything about."""
+"""The state of a message to peers that needs no further processing."""
 
 _SETTINGS = {section.kind: section.type for section in SECTIONS}
 _DECLARED = "declared"
-"""The kind of the setting that names what the configuration file declared."""
+"""The kind of the setting that lists what the configuration file declared."""
 _TYPES = {"text": str, "bigint": int, "bytea": bytes}
 _PACKED: Mapping[tuple[str, str], Any] = {
     ("channel_records", "record"): HChannel,
@@ -42,13 +41,13 @@ _PACKED: Mapping[tuple[str, str], Any] = {
     ("push_tokens", "acting"): Reader,
     ("retained", "message"): Message,
     ("webhooks", "acting"): Reader,
-    ("webhooks", "pending"): Pending,
+    ("webhooks", "pending"): PendingVerification,
 }
-"""By table and column, what is there in MessagePack."""
+"""MessagePack types by (table, column)."""
 
 
 class RowConversion:
-    """From the hub `source` of a backup to the hub `target`."""
+    """Converts rows of the backed-up hub `source` to rows of the hub `target`."""
 
     def __init__(self, source: str, target: str) -> None:
         self._source = source
@@ -57,7 +56,7 @@ class RowConversion:
         self._epochs = NextEpochs()
 
     def convert(self, table: HubTable, row: Sequence[Value]) -> list[Value] | None:
-        """The row as it is staged; None: it is left out. Raises `ArchiveRefused`."""
+        """The row for staging; None: omitted. Raises `ArchiveRefused`."""
         new = dict(zip(table.columns, row, strict=True))
         _check(table, new)
         if table.of_hub:
@@ -98,7 +97,7 @@ class RowConversion:
         return True
 
     def _own(self, jid: str) -> str:
-        """A user of the source is one of the target; users of other hubs stay what they are."""
+        """Maps a user of the source to the target; users of other hubs stay unchanged."""
         parsed = parse_jid(jid)
         if parsed is None or parsed.domain != self._source:
             return jid
@@ -106,8 +105,8 @@ class RowConversion:
 
 
 def _check(table: HubTable, row: Mapping[str, Value]) -> None:
-    """That the nodes can read the row: one that they cannot would keep them from reading all hubs
-    when they start. Raises `ArchiveRefused`."""
+    """Checks that nodes can decode the row: an invalid one would prevent them from loading all hubs
+    at start. Raises `ArchiveRefused`."""
     for column, kind in table.columns.items():
         if row[column] is not None and type(row[column]) is not _TYPES[kind]:
             raise ArchiveRefused(f"the archive holds {table.name} whose {column} is no {kind}")

@@ -1,10 +1,8 @@
-"""Replacing a hub's rows by those of a backup: loaded beside them under another name, then all at
-once.
+"""Replaces a hub's rows by those of a backup: staged under another name, then switched at once.
 
-Rows of a backup lie under a name that no hub can have: reads of a hub do not find them, reads of
-all hubs leave them out (`LIVE`). One transaction gives them the hub's name, and the rows that were
-there another name. It changes only rows of tables with a column `hub`, not those that belong to
-them, such as messages.
+Staged rows have a name that no hub can have: reads of a hub do not find them, and reads of all hubs
+exclude them (`LIVE`). One transaction renames the staged rows to the hub, and the old rows to
+another name. It updates only tables with a column `hub`, not their children, such as messages.
 """
 
 from __future__ import annotations
@@ -13,26 +11,36 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.domain.errors import Conflict
-from hubbub.ports.storage.administration import AuditEntry
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, single_statement
 from hubbub.storage.sql.hub_tables import HubTable, hub_tables
+from hubbub.storage.sql.records import ENVELOPE_COLUMNS, envelope_size
+from hubbub.storage.sql.usage import PUT_BYTES, count_bytes
 
 _MARK = "#"
-"""Begins no name of a hub."""
+"""No hub's name begins with it."""
 _BEHIND_MARK = "$"
-"""The character after the mark: a text that begins with the mark comes before it."""
+"""The next character after the mark: every text that begins with the mark sorts before it."""
 _UNDER_WAY = "restoring"
-"""The kind of the setting that says that a restore has begun and is neither done nor given up."""
+"""The kind of the setting that marks a restore in progress."""
+_USAGE = "hub_usage"
+_CONTENTS = {
+    "messages": "payload",
+    "notifications": "payload",
+    "document_changes": "ops",
+    "document_snapshots": "content",
+}
+"""By table, the column whose bytes `hub_usage` counts as stored."""
 _COUNTED = {
     "messages": "SELECT COALESCE(sum(head - first_serial + 1), 0) FROM channels WHERE hub = $1",
     "notifications": "SELECT COALESCE(sum(total), 0) FROM notification_channels WHERE hub = $1",
 }
-"""Without a look at each of them."""
+"""SQL counts without scanning the rows."""
 
 
 def live(column: str = "hub") -> str:
-    """Whether a row is one of a hub, not of a restore."""
+    """SQL that tests whether a row belongs to a hub, not to a restore."""
     return f"substr({column}, 1, 1) <> '{_MARK}'"
 
 
@@ -40,12 +48,12 @@ LIVE = live()
 
 
 def staged(restore: str) -> str:
-    """The name of the rows that are about to become the hub's."""
+    """The hub name of rows staged by a restore."""
     return f"{_MARK}new:{restore}"
 
 
 def replaced(restore: str) -> str:
-    """The name of the rows that were the hub's."""
+    """The hub name of rows that a restore replaced."""
     return f"{_MARK}old:{restore}"
 
 
@@ -57,7 +65,7 @@ def _insert(name: str) -> ManyRows:
 
 
 def _deletion(table: HubTable) -> str:
-    """Of at most $2 rows of the hub $1."""
+    """SQL that deletes at most $2 rows of the hub $1."""
     key = ", ".join(table.key)
     if table.of_hub:
         picked = f"SELECT {key} FROM {table.name} WHERE hub = $1 LIMIT $2"  # noqa: S608
@@ -80,10 +88,10 @@ class RestoreWrites:
         raise NotImplementedError
 
     async def pass_lane(self) -> None:
-        """Changes nothing: whoever waits for it knows that what came before it is done."""
+        """Does nothing: when it returns, all earlier calls in its lane have ended."""
 
     async def mark_restore(self, restore: str) -> None:
-        """Until the mark is gone, the staged rows may take the place of the hub's."""
+        """Marks a restore in progress; without the mark, `switch_hub` is refused."""
         await self._sql.execute(
             "INSERT INTO settings (kind, hub, name, value, version) VALUES ($1, $2, '', $3, 1)"
             " ON CONFLICT (kind, hub, name) DO NOTHING",
@@ -93,7 +101,7 @@ class RestoreWrites:
         )
 
     async def unmark_restore(self, restore: str) -> bool:
-        """Whether there was a mark."""
+        """Returns whether there was a mark."""
         return (
             await self._sql.execute(
                 "DELETE FROM settings WHERE kind = $1 AND hub = $2", _UNDER_WAY, staged(restore)
@@ -101,10 +109,14 @@ class RestoreWrites:
             > 0
         )
 
-    async def stage_rows(self, name: str, rows: list[list[Any]]) -> list[int]:
-        """Insert rows of a table; of one that counts ids, answers the ids in the rows' order."""
+    async def stage_rows(self, hub: str, name: str, rows: list[list[Any]]) -> list[int]:
+        """Inserts rows of a table under the name `hub`; returns the ids, in order, for a table with
+        generated ids. Sizes are counted again: those in the archive are not trusted."""
+        if name == _USAGE:
+            return []
         table = hub_tables()[name]
         values = [tuple(row) for row in rows]
+        await self._count_staged(table, hub, rows)
         if not table.counted:
             await self._sql.execute_many(_insert(name), values)
             return []
@@ -114,9 +126,24 @@ class RestoreWrites:
         ids = {tuple(key): int(given) for given, *key in found}
         return [ids[tuple(row[place] for place in places)] for row in values]
 
-    async def switch_hub(self, restore: str, hub: str, audit: AuditEntry | None) -> None:
-        """The staged rows become the hub's; those that it had wait to be discarded. Raises
-        `Conflict` where the restore was given up."""
+    async def _count_staged(self, table: HubTable, hub: str, rows: list[list[Any]]) -> None:
+        """Counts rows that no trigger counts."""
+        content = _CONTENTS.get(table.name)
+        payloads = others = 0
+        if content is not None:
+            place = list(table.columns).index(content)
+            payloads = sum(len(row[place]) for row in rows)
+        if table.name == "messages":
+            places = [list(table.columns).index(column) for column in ENVELOPE_COLUMNS]
+            others = sum(envelope_size(*(row[place] for place in places)) for row in rows)
+        elif table.name == "document_puts":
+            others = PUT_BYTES * len(rows)
+        if payloads or others:
+            await count_bytes(self._sql, {hub: payloads}, {hub: others})
+
+    async def switch_hub(self, restore: str, hub: str) -> None:
+        """Renames the staged rows to the hub; its old rows are deleted later. Raises `Conflict` if
+        the restore was given up."""
         await self._sql.lock("settings")
         if not await self.unmark_restore(restore):
             raise Conflict(f"the restore of hub {hub!r} was given up meanwhile; begin again")
@@ -133,11 +160,9 @@ class RestoreWrites:
                 rename = f"UPDATE {table.name} SET hub = $2 WHERE hub = $1"  # noqa: S608
                 await self._sql.execute(rename, hub, replaced(restore))
                 await self._sql.execute(rename, staged(restore), hub)
-        await self._note(audit)
 
     async def discard_rows(self, name: str, limit: int) -> int:
-        """Delete at most about `limit` rows under a name that is no hub's, those that belong to
-        others first."""
+        """Deletes about `limit` rows under a restore's name, children first."""
         deleted = 0
         for table in reversed(list(hub_tables().values())):
             if deleted < limit:
@@ -151,7 +176,7 @@ class RestoreReads:
     _sql: Sql
 
     async def read_restores(self) -> list[str]:
-        """Those that have rows which are staged, or were replaced."""
+        """The restores with staged or replaced rows."""
         found: set[str] = set()
         for table in hub_tables().values():
             if table.of_hub:
@@ -173,5 +198,5 @@ class RestoreReads:
 
 
 def counted_tables() -> Sequence[str]:
-    """Those that `count_rows` can count."""
+    """The tables that `count_rows` can count."""
     return [name for name, table in hub_tables().items() if table.of_hub or name in _COUNTED]

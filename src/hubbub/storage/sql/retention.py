@@ -1,4 +1,4 @@
-"""Deleting a channel's oldest messages, and finding out which these are."""
+"""Deletes a channel's oldest messages, and finds out which these are."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from hubbub.domain.messages import ERASED_CONTENT_TYPE, ERASED_PAYLOAD
 from hubbub.domain.topics import ErasedMessages
-from hubbub.ports.storage.messages import Deleted, Published, StoredChannel
+from hubbub.ports.storage.messages import Deleted, MessagesOfUser, StoredChannel
 from hubbub.storage.sql.communication import LOG, delete_from_log, erase_from_log
 from hubbub.storage.sql.connection import Row, Sql, single_statement
+from hubbub.storage.sql.records import ENVELOPE_SIZE, ERASED_SIZE
 from hubbub.storage.sql.restoring import LIVE
 from hubbub.storage.sql.thread_erasure import erase_from_threads
 from hubbub.storage.sql.threads import delete_from_threads
@@ -17,11 +18,14 @@ from hubbub.storage.sql.usage import check_term, count_bytes
 
 _SUMMED_ROWS = 10_000
 
-_READ_CHANNELS = """
-SELECT name, epoch, head, first_serial, messages.high_at, stored_bytes
+_STORED_CHANNELS = """
+SELECT name, epoch, head, first_serial, messages.high_at, stored_bytes, channels.high_at
 FROM channels JOIN messages ON channel_id = channels.id AND serial = first_serial
-WHERE hub = $1 AND name > $2 AND first_serial <= head ORDER BY name LIMIT $3
+WHERE hub = $1 AND first_serial <= head AND name
 """
+_READ_CHANNELS = f"{_STORED_CHANNELS} > $2 ORDER BY name LIMIT $3"
+_READ_CHANNELS_BACKWARDS = f"{_STORED_CHANNELS} < $2 ORDER BY name DESC LIMIT $3"
+_READ_CHANNELS_NAMED = f"{_STORED_CHANNELS} = ANY($2)"
 # The last message that has to go so that so many bytes are freed, if it is among these.
 _FREEING = """
 SELECT serial FROM (
@@ -39,7 +43,7 @@ ORDER BY name LIMIT $4
 """
 _SEARCHED_CHANNELS = 1000
 _ALL = 2**63 - 1
-"""Instead of the head, which grows: a search must come to an end."""
+"""In place of the head, which grows: a search must terminate."""
 # Channel by channel: for a join PostgreSQL would look through all messages of all hubs.
 _COUNTED = """
 SELECT name, (
@@ -60,6 +64,15 @@ _ERASE = (
 )
 
 
+_STORED_HUBS = f"""
+SELECT hub FROM hub_usage WHERE {LIVE}
+AND (
+    EXISTS (SELECT 1 FROM channels WHERE channels.hub = hub_usage.hub)
+    OR EXISTS (SELECT 1 FROM documents WHERE documents.hub = hub_usage.hub)
+) ORDER BY hub
+"""  # noqa: S608 - names only
+
+
 class RetentionWrites:
     """Part of `Writes`; runs in its transactions."""
 
@@ -75,7 +88,7 @@ class RetentionWrites:
         spare_unread: bool,
         limit: int,
     ) -> Deleted:
-        """Drop at most `limit` messages, the oldest first."""
+        """Deletes at most `limit` messages, oldest first."""
         for channel_id, head, first in await self._lock(hub, channel, partition, term):
             end = min(serial, head + 1, first + limit)
             if spare_unread:
@@ -87,7 +100,7 @@ class RetentionWrites:
         return Deleted(0, 0, 1)
 
     async def _lock(self, hub: str, channel: str, partition: int, term: int) -> Sequence[Row]:
-        """Id, head and first serial of the channel; none where it does not exist. Raises
+        """Id, head and first serial of the channel; empty if it does not exist. Raises
         `StaleOwner`."""
         await check_term(self._sql, partition, term)
         return await self._sql.fetch(
@@ -103,9 +116,9 @@ class RetentionWrites:
         return otherwise if floor is None else int(floor) + 1
 
     async def _delete_range(self, hub: str, channel_id: int, end: int) -> Deleted:
-        ((freed,),) = await self._sql.fetch(
-            "SELECT coalesce(sum(length(payload)), 0) FROM messages"
-            " WHERE channel_id = $1 AND serial < $2",
+        ((freed, others),) = await self._sql.fetch(
+            f"SELECT coalesce(sum(length(payload)), 0), coalesce(sum({ENVELOPE_SIZE}), 0)"  # noqa: S608
+            " FROM messages WHERE channel_id = $1 AND serial < $2",
             channel_id,
             end,
         )
@@ -121,8 +134,8 @@ class RetentionWrites:
             end,
             freed,
         )
-        await count_bytes(self._sql, {hub: -freed})
-        return Deleted(deleted, freed, end)
+        await count_bytes(self._sql, {hub: -int(freed)}, {hub: -int(others)})
+        return Deleted(deleted, int(freed), end)
 
     async def erase_messages(
         self,
@@ -141,8 +154,9 @@ class RetentionWrites:
             if channel == LOG:
                 concerned = await erase_from_log(self._sql, hub, channel_id, user_id, start, end)
             which = (channel_id, start, end, user_id, concerned)
-            ((count, size),) = await self._sql.fetch(
-                f"SELECT count(*), coalesce(sum(length(payload)), 0) FROM messages {_ERASED}",  # noqa: S608
+            ((count, size, others),) = await self._sql.fetch(
+                "SELECT count(*), coalesce(sum(length(payload)), 0),"  # noqa: S608
+                f" coalesce(sum({ERASED_SIZE}), 0) FROM messages {_ERASED}",
                 *which,
             )
             if count:
@@ -154,7 +168,8 @@ class RetentionWrites:
                     channel_id,
                     added,
                 )
-                await count_bytes(self._sql, {hub: added})
+                left = count * len(ERASED_CONTENT_TYPE) - int(others)
+                await count_bytes(self._sql, {hub: added}, {hub: left})
             return ErasedMessages(count, end, end < head)
         return ErasedMessages(0, after, False)
 
@@ -166,13 +181,12 @@ class RetentionReads:
 
     async def find_published(
         self, hub: str, user_id: str, channel: str, after: int, most: int
-    ) -> Published:
-        """Looks through at most so many messages: those behind `after` in the channel, and those of
-        the channels behind it. No index has the publishers, since each stored message would pay
-        for it."""
+    ) -> MessagesOfUser:
+        """Examines at most `most` messages: those after `after` in the channel, then those of later
+        channels. There is no index of publishers, since every stored message would pay for it."""
         rows = await self._sql.fetch(_SEARCHED, hub, channel, after, _SEARCHED_CHANNELS)
         if not rows:
-            return Published({}, channel, after, False)
+            return MessagesOfUser({}, channel, after, False)
         channel_id, name, first, head = rows[0]
         begun = name == channel and after >= first
         if begun or head - first >= most:
@@ -181,7 +195,7 @@ class RetentionReads:
             ((count,),) = await self._sql.fetch(
                 f"SELECT count(*) {_PUBLISHED}", channel_id, start, end, user_id
             )
-            return Published(
+            return MessagesOfUser(
                 {name: count} if count else {}, name, end if end < head else _ALL, True
             )
         last, size = rows[0], 0
@@ -192,20 +206,29 @@ class RetentionReads:
             last = row
         counts = await self._sql.fetch(_COUNTED, hub, name, last[1], user_id)
         found = {channel: count for channel, count in counts if count}
-        return Published(found, last[1], _ALL, True)
+        return MessagesOfUser(found, last[1], _ALL, True)
 
     @single_statement
     async def read_stored_hubs(self) -> list[str]:
-        rows = await self._sql.fetch(f"SELECT hub FROM hub_usage WHERE {LIVE} ORDER BY hub")  # noqa: S608
+        rows = await self._sql.fetch(_STORED_HUBS)
         return [hub for (hub,) in rows]
 
     @single_statement
-    async def read_channels(self, hub: str, after: str, limit: int) -> list[StoredChannel]:
-        rows = await self._sql.fetch(_READ_CHANNELS, hub, after, limit)
+    async def read_channels(
+        self, hub: str, after: str, limit: int, backwards: bool = False
+    ) -> list[StoredChannel]:
+        question = _READ_CHANNELS_BACKWARDS if backwards else _READ_CHANNELS
+        rows = await self._sql.fetch(question, hub, after, limit)
+        return [StoredChannel(hub, *row) for row in rows]
+
+    @single_statement
+    async def read_channels_named(self, hub: str, names: Sequence[str]) -> list[StoredChannel]:
+        rows = await self._sql.fetch(_READ_CHANNELS_NAMED, hub, list(names))
         return [StoredChannel(hub, *row) for row in rows]
 
     async def first_within(self, hub: str, channel: str, most_bytes: int) -> int:
-        """Summed up from the oldest message, so that it costs what it is going to delete."""
+        """Adds up sizes from the oldest message, so that the cost is proportional to what is
+        deleted."""
         rows = await self._sql.fetch(
             "SELECT id, head, first_serial, stored_bytes FROM channels"
             " WHERE hub = $1 AND name = $2",

@@ -1,22 +1,23 @@
-"""The common part of the stores on SQL databases: all of the port but opening and closing."""
+"""The common part of the SQL stores: the whole port except opening and closing."""
 
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from hubbub.domain.audit import Audit, AuditEntry
 from hubbub.domain.communication.steps import CommunicationStep
-from hubbub.domain.errors import HubbubError, StoreUnavailable
+from hubbub.domain.errors import STORE_FULL, HubbubError, StoreUnavailable
 from hubbub.domain.notifications import NotificationItem
-from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
     Deleted,
-    Published,
+    MessagesOfUser,
 )
 from hubbub.ports.storage.notifications import (
     ChannelKey,
@@ -24,9 +25,11 @@ from hubbub.ports.storage.notifications import (
     NotificationBounds,
 )
 from hubbub.ports.storage.restoring import Value
+from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.communication import LOG
+from hubbub.storage.sql.fair_queue import Bound
 from hubbub.storage.sql.hub_tables import hub_tables
-from hubbub.storage.sql.links import OPERATION_BYTES, Link
+from hubbub.storage.sql.links import OPERATION_BYTES, StoreLink
 from hubbub.storage.sql.reads import Reads
 from hubbub.storage.sql.restoring import counted_tables, replaced, staged
 from hubbub.storage.sql.writes import Writes
@@ -36,18 +39,21 @@ _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
 _INDEX_SLICE = 2000
 SEARCH_SLICE = 4000
+_RETAINED_SLICE = 500
 _RECLAIM_SLICE = 500
-"""Smaller: it goes on all the time, beside the appends of the same hub."""
+"""Small, since it runs all the time beside the appends of the same hub."""
 _NO_HUB = ""
+CHANNEL_SETTINGS = "channel"
+"""The kind of channels' settings."""
 READS_AT_ONCE = 4
-"""Small reads that a SQLite store answers together. A page, which takes milliseconds, is answered
-alone: the small reads of other hubs wait for two pages at most, those that are under way."""
+"""How many small reads a SQLite store groups. A page, which takes milliseconds, is read alone:
+small reads of other hubs wait for at most the two pages in progress."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 _Deletion = Callable[[Writes, T, int], Coroutine[Any, Any, int]]
-"""Deletes at most so many, and answers how many they were."""
+"""Deletes at most a given number of rows, and returns how many."""
 _Arguments = tuple[Any, ...]
 _Lane = Callable[[_Arguments], str]
 _Size = Callable[[_Arguments], int]
@@ -55,12 +61,12 @@ _StoreMethod = Callable[Concatenate["SqlStore", P], Coroutine[Any, Any, R]]
 
 
 def _of_hub(arguments: _Arguments) -> str:
-    """The hub is the first argument."""
+    """The lane for methods whose first argument is the hub."""
     return arguments[0] or _NO_HUB
 
 
 def _of_record(arguments: _Arguments) -> str:
-    """The first argument is a record of a hub."""
+    """The lane for methods whose first argument is a record of a hub."""
     hub: str = arguments[0].hub
     return hub
 
@@ -87,14 +93,14 @@ def _read(
     lane: _Lane = _of_hub,
     weight: int = 1,
 ) -> _StoreMethod[P, R]:
-    """A method of the store that is this read."""
+    """Creates a method of the store that calls this read."""
     return _calling(lambda store: store._reads, method, lane, weight)
 
 
 def _read_page(
     method: Callable[Concatenate[Reads, P], Coroutine[Any, Any, R]], lane: _Lane = _of_hub
 ) -> _StoreMethod[P, R]:
-    """The same where the answer may be as large as a page of history."""
+    """Like `_read`, for results that may be as large as a page of history."""
     return _read(method, lane, READS_AT_ONCE)
 
 
@@ -102,32 +108,40 @@ def _write(
     method: Callable[Concatenate[Writes, P], Coroutine[Any, Any, R]],
     lane: _Lane = _of_hub,
     size: _Size | None = None,
+    bounded: bool = False,
 ) -> _StoreMethod[P, R]:
-    """A method of the store that is this write; `size` says how many bytes it brings, where that
-    may be much."""
-    return _calling(lambda store: store._writes, method, lane, size=size)
+    """Creates a method of the store that calls this write; `size` returns the bytes that it adds,
+    if these can be many. `bounded`: it is rolled back if the hub of its lane would exceed its quota
+    and grow. Writes that must always succeed are not bounded: progress of subscriptions and
+    deliveries, and deletions."""
+    return _calling(lambda store: store._writes, method, lane, size=size, bounded=bounded)
 
 
 def _calling(
-    link: Callable[[SqlStore], Link],
+    link: Callable[[SqlStore], StoreLink],
     method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
     lane: _Lane,
     weight: int = 1,
     size: _Size | None = None,
+    bounded: bool = False,
 ) -> _StoreMethod[P, R]:
     complete = _completing(method)
 
     async def call(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> R:
         whole = complete(*arguments, **named)
         taken = OPERATION_BYTES if size is None else size(whole)
-        answer: R = await link(self).submit(lane(whole), method, whole, weight, taken)
+        hub = lane(whole)
+        bound = self._bound(hub) if bounded else None
+        answer: R = await link(self).submit(
+            hub, method, whole, weight, taken, bound=bound, audit=self._audit
+        )
         return answer
 
     return call
 
 
 def _completing(method: Callable[..., Any]) -> Callable[..., _Arguments]:
-    """All arguments of the method by position, with the defaults of those that are left out."""
+    """Returns a function that makes all arguments positional and fills in defaults."""
     parameters = list(inspect.signature(method).parameters.values())[1:]
 
     def complete(*given: Any, **named: Any) -> _Arguments:
@@ -139,11 +153,36 @@ def _completing(method: Callable[..., Any]) -> Callable[..., _Arguments]:
 
 
 class SqlStore:
-    """Each call waits in the lane of its hub, or in a common one where it concerns all."""
+    """Each call waits in the lane of its hub, or in a common lane if it concerns all hubs."""
 
-    def __init__(self, writer: Link, reader: Link) -> None:
+    def __init__(self, writer: StoreLink, reader: StoreLink) -> None:
         self._writes = writer
         self._reads = reader
+        self._quota_of: Callable[[str], int] = lambda hub: 0
+        self._audit: AuditEntry | None = None
+        """The audit entry to store with the next write."""
+
+    def audited(self, entry: Audit) -> Self:
+        if not isinstance(entry, AuditEntry):
+            return self
+        store = copy.copy(self)
+        store._audit = entry
+        return store
+
+    def bound_by(self, quota_of: Callable[[str], int]) -> None:
+        self._quota_of = quota_of
+
+    def _bound(self, hub: str) -> Bound | None:
+        quota = self._quota_of(hub)
+        return Bound(hub, quota) if quota else None
+
+    @property
+    def problem(self) -> str | None:
+        return self._writes.problem or self._reads.problem
+
+    def look_again(self) -> None:
+        self._writes.look_again()
+        self._reads.look_again()
 
     # -- ownership ----------------------------------------------------------------------------
 
@@ -175,8 +214,8 @@ class SqlStore:
         return self._writes.submit(hub, Writes.append, appends, len(appends), size)
 
     async def _append_parts(self, appends: Sequence[Append]) -> list[Exception | None]:
-        """Appends of several hubs, or very many: each hub's share waits in that hub's own lane,
-        in slices. Where only some could be stored, the others answer `StoreUnavailable`."""
+        """For appends of several hubs, or very many: each hub's part waits in that hub's lane, in
+        slices. If some parts fail, their results are `StoreUnavailable`."""
         indexes: dict[str, list[int]] = {}
         for index, append in enumerate(appends):
             indexes.setdefault(append.message.hub, []).append(index)
@@ -226,14 +265,15 @@ class SqlStore:
         term: int,
         spare_unread: bool = False,
     ) -> Deleted:
-        """In slices, so that nobody's write waits for a long deletion."""
+        """Deletes in slices, so that no write waits for a long deletion."""
         which = (hub, channel, serial, partition, term, spare_unread)
         messages = stored_bytes = 0
+        limit = _RECLAIM_SLICE
         while True:
-            deleted = await self._writes.call(hub, Writes.delete_before, *which, _RECLAIM_SLICE)
+            deleted, limit = await self._delete_slice(hub, Writes.delete_before, which, limit)
             messages += deleted.messages
             stored_bytes += deleted.stored_bytes
-            if deleted.messages < _RECLAIM_SLICE:
+            if deleted.messages < limit:
                 return Deleted(messages, stored_bytes, deleted.first)
 
     erase_messages = _write(Writes.erase_messages)
@@ -241,15 +281,46 @@ class SqlStore:
     _count_correspondence = _read(Reads.count_correspondence)
 
     async def find_published(self, hub: str, user_id: str) -> dict[str, int]:
-        """In slices, so that nobody's read waits for a long history."""
+        """Reads in slices, so that no read waits for a long history."""
         found: Counter[str] = Counter()
-        part = Published({}, "", 0, more=True)
+        part = MessagesOfUser({}, "", 0, more=True)
         while part.more:
             place = (part.channel, part.after)
             part = await self._find_published(hub, user_id, *place, SEARCH_SLICE)
             found.update(part.found)
         found[LOG] += await self._count_correspondence(hub, user_id)
         return {channel: count for channel, count in sorted(found.items()) if count}
+
+    # -- erasure ------------------------------------------------------------------------------
+
+    count_named = _read(Reads.count_named)
+    _find_retained = _read_page(Reads.find_retained)
+
+    async def find_retained(self, hub: str, user_id: str) -> list[str]:
+        found: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            part = await self._find_retained(hub, user_id, after, _RETAINED_SLICE)
+            found += part.channels
+            after = part.next
+        return found
+
+    async def anonymise_changes(self, hub: str, user_id: str) -> int:
+        return await self._in_slices(hub, Writes.anonymise_changes, hub, user_id)
+
+    async def rename_producers(self, hub: str, principal: str, alias: str) -> int:
+        return await self._in_slices(hub, Writes.rename_producers, hub, principal, alias)
+
+    async def _in_slices(
+        self, hub: str, write: Callable[..., Coroutine[Any, Any, int]], *arguments: str
+    ) -> int:
+        """Changes rows in slices, so that no other write waits. Returns how many."""
+        count = _INDEX_SLICE
+        changed = 0
+        while count == _INDEX_SLICE:
+            count = await self._writes.call(hub, write, *arguments, _INDEX_SLICE)
+            changed += count
+        return changed
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -259,7 +330,7 @@ class SqlStore:
     read_conversation_before = _read_page(Reads.read_conversation_before)
 
     async def index_threads(self, hub: str, channel: str, partition: int, term: int) -> None:
-        """In slices, so that nobody's write waits for a long history."""
+        """Indexes in slices, so that no write waits for a long history."""
         which = (hub, channel, partition, term)
         while await self._writes.call(hub, Writes.index_threads, *which, _INDEX_SLICE):
             pass
@@ -267,20 +338,23 @@ class SqlStore:
     # -- what is stored -----------------------------------------------------------------------
 
     stored_bytes = _read(Reads.stored_bytes)
+    used_bytes = _read(Reads.used_bytes)
     read_stored_hubs = _read(Reads.read_stored_hubs, _common)
     read_channels = _read(Reads.read_channels)
+    read_channels_named = _read(Reads.read_channels_named)
     first_at = _read(Reads.first_at)
     first_within = _read(Reads.first_within)
 
     # -- topics -------------------------------------------------------------------------------
 
-    open_producer = _write(Writes.open_producer)
+    open_producer = _write(Writes.open_producer, bounded=True)
     read_producer = _read(Reads.read_producer)
     read_put = _read(Reads.read_put, lambda arguments: arguments[2])
 
     save_cursor = _write(
         Writes.save_cursor, _of_record, lambda given: len(given[0].state) + _ENVELOPE_BYTES
     )
+    create_cursor = _write(Writes.save_cursor, _of_record, bounded=True)
     delete_cursor = _write(Writes.delete_cursor)
     read_cursors = _read(Reads.read_cursors)
     count_cursors = _read(Reads.count_cursors)
@@ -323,7 +397,7 @@ class SqlStore:
 
     # -- webhooks -----------------------------------------------------------------------------
 
-    add_web_topic = _write(Writes.add_web_topic, _of_record)
+    add_web_topic = _write(Writes.add_web_topic, _of_record, bounded=True)
     save_web_topic = _write(Writes.save_web_topic, _of_record)
     read_web_topic = _read(Reads.read_web_topic)
     list_web_topics = _read(Reads.list_web_topics)
@@ -334,6 +408,7 @@ class SqlStore:
     end_ping = _write(Writes.end_ping)
     read_pinged = _read(Reads.read_pinged, _common)
     save_webhook = _write(Writes.save_webhook, _of_record)
+    create_webhook = _write(Writes.save_webhook, _of_record, bounded=True)
     delete_webhook = _write(Writes.delete_webhook)
     read_webhook = _read(Reads.read_webhook)
 
@@ -354,7 +429,10 @@ class SqlStore:
     # -- retained -----------------------------------------------------------------------------
 
     save_retained = _write(
-        Writes.save_retained, _of_record, lambda given: len(given[0].payload) + _ENVELOPE_BYTES
+        Writes.save_retained,
+        _of_record,
+        lambda given: len(given[0].payload) + _ENVELOPE_BYTES,
+        bounded=True,
     )
     measure = _read(Reads.measure)
     read_retained = _read(Reads.read_retained)
@@ -362,13 +440,30 @@ class SqlStore:
 
     # -- settings -----------------------------------------------------------------------------
 
-    put_settings = _write(Writes.put_settings, _common)
+    _put_settings = _write(Writes.put_settings, _common)
+
+    async def put_settings(
+        self,
+        entries: Sequence[SettingsEntry],
+        expected: Mapping[str, int] | None = None,
+    ) -> list[SettingsEntry]:
+        """Only channels' settings count toward the quota, since there may be very many."""
+        hubs = {each.hub for each in entries if each.kind == CHANNEL_SETTINGS}
+        if len(hubs) != 1 or not (bound := self._bound(hubs.pop())):
+            return await self._put_settings(entries, expected)
+        saved: list[SettingsEntry] = await self._writes.submit(
+            _NO_HUB, Writes.put_settings, (entries, expected), bound=bound, audit=self._audit
+        )
+        return saved
+
     delete_settings = _write(Writes.delete_settings, _common)
     read_settings = _read(Reads.read_settings, _common)
     read_named_settings = _read(Reads.read_named_settings)
 
-    async def delete_hub(self, hub: str, audit: AuditEntry | None = None) -> bool:
-        found = await self._writes.call(_NO_HUB, Writes.delete_settings_of, hub, audit)
+    async def delete_hub(self, hub: str) -> bool:
+        found: bool = await self._writes.submit(
+            _NO_HUB, Writes.delete_settings_of, (hub,), audit=self._audit
+        )
         return await self._delete_in_slices(hub, Writes.delete_data_of, hub) > 0 or found
 
     # -- administration -----------------------------------------------------------------------
@@ -391,29 +486,29 @@ class SqlStore:
 
     # -- push ---------------------------------------------------------------------------------
 
-    save_push_token = _write(Writes.save_push_token, _of_record)
+    save_push_token = _write(Writes.save_push_token, _of_record, bounded=True)
     read_push_tokens = _read(Reads.read_push_tokens)
     delete_push_token = _write(Writes.delete_push_token)
     note_push_results = _write(Writes.note_push_results)
-    save_following = _write(Writes.save_following, _of_record)
+    save_following = _write(Writes.save_following, _of_record, bounded=True)
     read_followings = _read(Reads.read_followings)
     read_followings_of = _read(Reads.read_followings_of)
     list_followings = _read(Reads.list_followings)
     delete_following = _write(Writes.delete_following)
     delete_followings_of = _write(Writes.delete_followings_of)
-    put_push_credential = _write(Writes.put_push_credential, _of_record)
-    add_first_credential = _write(Writes.add_first_credential, _of_record)
+    put_push_credential = _write(Writes.put_push_credential, _of_record, bounded=True)
+    add_first_credential = _write(Writes.add_first_credential, _of_record, bounded=True)
     read_push_credentials = _read(Reads.read_push_credentials)
     delete_push_credential = _write(Writes.delete_push_credential)
 
     # -- commands -----------------------------------------------------------------------------
 
-    save_channel_record = _write(Writes.save_channel_record)
+    save_channel_record = _write(Writes.save_channel_record, bounded=True)
     take_user_off_record = _write(Writes.take_user_off_record)
     read_channel_record = _read(Reads.read_channel_record)
     read_channel_records = _read_page(Reads.read_channel_records)
     list_channel_records = _read_page(Reads.list_channel_records, _common)
-    add_user_subscription = _write(Writes.add_user_subscription)
+    add_user_subscription = _write(Writes.add_user_subscription, bounded=True)
     delete_user_subscription = _write(Writes.delete_user_subscription)
     read_user_subscriptions = _read(Reads.read_user_subscriptions)
     read_subscribed_users = _read(Reads.read_subscribed_users)
@@ -428,15 +523,15 @@ class SqlStore:
     read_deliveries_of = _read(Reads.read_deliveries_of)
     read_busy_hubs = _read(Reads.read_busy_hubs, _common)
     query_log = _read_page(Reads.query_log, _of_record)
-    save_peers = _write(Writes.save_peers)
+    save_peers = _write(Writes.save_peers, bounded=True)
     read_peers = _read_page(Reads.read_peers)
     list_peers = _read_page(Reads.list_peers)
     delete_peer = _write(Writes.delete_peer)
-    save_collective = _write(Writes.save_collective)
+    save_collective = _write(Writes.save_collective, bounded=True)
     read_collective = _read_page(Reads.read_collective)
     list_collectives = _read(Reads.list_collectives)
     delete_collective = _write(Writes.delete_collective)
-    add_member = _write(Writes.add_member)
+    add_member = _write(Writes.add_member, bounded=True)
     delete_member = _write(Writes.delete_member)
     save_peer_token = _write(Writes.save_peer_token, _of_record)
     read_peer_token = _read(Reads.read_peer_token)
@@ -449,7 +544,7 @@ class SqlStore:
     async def stage_rows(
         self, restore: str, table: str, rows: Sequence[Sequence[Value]]
     ) -> list[int]:
-        """In a lane of their own, so that neither this hub nor others wait for them."""
+        """Uses a separate lane, so that no hub's operations wait for it."""
         lane = staged(restore)
         named = [list(row) for row in rows]
         place = hub_tables()[table].place("hub")
@@ -459,7 +554,7 @@ class SqlStore:
         texts = (value for row in named for value in row if isinstance(value, str | bytes))
         size = sum(map(len, texts)) + _ENVELOPE_BYTES * len(named)
         ids: list[int] = await self._writes.submit(
-            lane, Writes.stage_rows, (table, named), len(named), size
+            lane, Writes.stage_rows, (lane, table, named), len(named), size
         )
         return ids
 
@@ -473,8 +568,7 @@ class SqlStore:
         await self._reads.call(hub, Reads.count_rows, hub, "hub_usage")
         await self._writes.submit(hub, Writes.pass_lane, (), held=False)
 
-    async def switch_hub(self, restore: str, hub: str, audit: AuditEntry | None = None) -> None:
-        await self._writes.call(_NO_HUB, Writes.switch_hub, restore, hub, audit)
+    switch_hub = _write(Writes.switch_hub, _common)
 
     async def give_up_restore(self, restore: str) -> bool:
         return await self._writes.call(_NO_HUB, Writes.unmark_restore, restore)
@@ -500,10 +594,23 @@ class SqlStore:
     async def _delete_in_slices(
         self, lane: str, method: _Deletion[T], which: T, limit: int = _DELETE_SLICE
     ) -> int:
-        """How many were deleted. Nobody's write waits for a long deletion."""
-        total = 0
+        """Deletes in slices, so that no write waits. Returns how many rows were deleted."""
+        total: int = 0
         while True:
-            deleted = await self._writes.call(lane, method, which, limit)
+            deleted, limit = await self._delete_slice(lane, method, (which,), limit)
             total += deleted
             if deleted < limit:
                 return total
+
+    async def _delete_slice(
+        self, lane: str, method: Callable[..., Any], which: Sequence[Any], limit: int
+    ) -> tuple[Any, int]:
+        """Returns the result, and the limit of the next slice. On a full disk a slice may be too
+        large for the reserve, since SQLite overwrites deleted data with zeros."""
+        while True:
+            try:
+                return await self._writes.submit(lane, method, (*which, limit)), limit
+            except StoreUnavailable as error:
+                if error.message != STORE_FULL or limit == 1:
+                    raise
+                limit = max(1, limit // 8)

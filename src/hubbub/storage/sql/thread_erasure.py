@@ -1,4 +1,4 @@
-"""Messages of an erased user, taken out of the conversations of a channel."""
+"""Removes messages of an erased user from the conversations of a channel."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ ORDER BY serial DESC LIMIT 1
 async def erase_from_threads(
     sql: Sql, channel_id: int, after: int, until: int, user_id: str, concerned: list[int]
 ) -> None:
-    """What the user published behind the serial `after`, up to and including `until`, and the
-    messages of the serials `concerned` are about to lose their attributes: they leave their
-    conversations, and what they said of the status of these."""
+    """Messages of the user after the serial `after`, up to and including `until`, and the messages
+    in `concerned`, are about to lose their attributes: removes them and the statuses that they set
+    from their conversations."""
     gone: dict[str, list[int]] = {}
     states: dict[str, int] = {}
     for serial, event, stored in await sql.fetch(

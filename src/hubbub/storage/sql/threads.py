@@ -1,5 +1,4 @@
-"""Conversations of channels: the rows that follow from appended and deleted messages, and pages of
-them."""
+"""SQL for conversations of channels: index rows of appended and deleted messages, and pages."""
 
 from __future__ import annotations
 
@@ -107,8 +106,8 @@ _MESSAGE_FIELDS = MESSAGE_COLUMNS.count(",") + 1
 
 @dataclass(slots=True)
 class _Thread:
-    """What new messages of a conversation add to its row. `state_serial` is that of the newest one
-    that sets a status."""
+    """The changes that new messages of a conversation make to its row. `state_serial` is the newest
+    message that sets a status."""
 
     first_serial: int
     last_serial: int = 0
@@ -119,7 +118,8 @@ class _Thread:
 
 
 class ThreadAppends:
-    """The rows of new messages of any number of channels, those of a channel in order."""
+    """The index rows for new messages of any number of channels; messages of a channel come in
+    order."""
 
     def __init__(self, sql: Sql) -> None:
         self._sql = sql
@@ -152,8 +152,8 @@ class ThreadAppends:
 
 
 async def delete_from_threads(sql: Sql, channel_id: int, end: int) -> None:
-    """The messages before the serial `end` go: threads end with their last message, or begin
-    later."""
+    """Updates the index when the messages before the serial `end` are deleted: threads are deleted
+    with their last message, or begin later."""
     gone = await sql.fetch(
         f"SELECT conversation, count(*) FROM {_GOING} GROUP BY conversation",  # noqa: S608
         channel_id,
@@ -178,8 +178,7 @@ class ThreadWrites:
     async def index_threads(
         self, hub: str, channel: str, partition: int, term: int, limit: int
     ) -> bool:
-        """Index at most `limit` messages, the oldest of those that are not indexed; answers
-        whether there are more."""
+        """Indexes at most `limit` messages, oldest first; returns whether there are more."""
         await check_term(self._sql, partition, term)
         for channel_id, head, first, threaded in await self._sql.fetch(
             "SELECT id, head, first_serial, threaded FROM channels WHERE hub = $1 AND name = $2"

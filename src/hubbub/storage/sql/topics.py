@@ -1,4 +1,4 @@
-"""Producers and durable subscriptions, as they lie in the database."""
+"""SQL for producers and durable subscriptions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ WHERE producers.id = gone.producer_id AND producers.sequence < gone.last
 
 
 async def keep_sequences(sql: Sql, channel_id: int, end: int) -> None:
-    """Before messages with a serial under `end` are deleted."""
+    """Saves producers' sequence numbers before messages with a serial less than `end` are
+    deleted."""
     await sql.execute(_KEEP_SEQUENCES, channel_id, end)
 
 
@@ -168,7 +169,7 @@ class TopicReads:
 def _which_cursors(
     hub: str, channel: str | None, owner: str | None, text: str
 ) -> tuple[str, list[object]]:
-    """The tests behind `hub = $1`, and all values."""
+    """The conditions after `hub = $1`, and all parameters."""
     wanted = {"channel": channel, "owner": owner}
     given = {column: value for column, value in wanted.items() if value is not None}
     tests = "".join(f" AND {column} = ${n}" for n, column in enumerate(given, 2))

@@ -1,19 +1,24 @@
-"""Running operations in order in one transaction, where one that is at fault fails alone."""
+"""Runs operations in order in one transaction; an operation at fault fails alone."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from functools import cache
+from typing import Any, NamedTuple, Protocol, get_type_hints
 
-from hubbub.domain.errors import HubbubError, Internal
+from hubbub.domain.audit import AuditEntry
+from hubbub.domain.errors import HubbubError, Internal, over_quota
 from hubbub.ports.storage.messages import Append
 from hubbub.storage.sql.appending import RefusedAppend
 from hubbub.storage.sql.connection import Sql
+from hubbub.storage.sql.fair_queue import Bound
 from hubbub.storage.sql.reads import Reads
+from hubbub.storage.sql.usage import used_bytes
 from hubbub.storage.sql.writes import Writes
 
 _log = logging.getLogger(__name__)
+ROW_REFUSED = "this does not fit what is stored already"
 _SAVE, _RELEASE, _UNDO = "SAVEPOINT apart", "RELEASE SAVEPOINT apart", "ROLLBACK TO apart"
 
 
@@ -22,34 +27,38 @@ class StoreCall(NamedTuple):
 
     method: str
     arguments: Sequence[Any]
+    bound: Bound | None = None
+    audit: AuditEntry | None = None
+    """Stored with what the method changes."""
 
 
-class Connection(Sql, Protocol):
+class TransactionalSql(Sql, Protocol):
     """A connection that can run transactions."""
 
     async def begin(self) -> None: ...
 
     async def settle(self) -> None:
-        """Have everything done that was put off."""
+        """Executes all deferred statements."""
 
     async def commit(self) -> None: ...
 
     async def roll_back(self) -> None:
-        """Does nothing where there is no transaction, or no connection any more."""
+        """Does nothing without a transaction, or without a connection."""
 
     def concerns_all(self, error: Exception) -> bool:
-        """A lost connection, a full disk: not the fault of one operation."""
+        """Whether the error affects the whole transaction, such as a lost connection or a full
+        disk."""
 
     def describe(self, error: Exception) -> HubbubError | None:
-        """The driver's exception as an error of the store; None for other exceptions."""
+        """Converts the driver's exception to an error of the store; None for other exceptions."""
 
 
 Result = Any
-"""The return value of the method, or a `HubbubError`."""
+"""The method's return value, or a `HubbubError`."""
 
 
 class Transactions:
-    def __init__(self, connection: Connection, target: Writes | Reads) -> None:
+    def __init__(self, connection: TransactionalSql, target: Writes | Reads) -> None:
         self._connection = connection
         self._target = target
 
@@ -58,8 +67,8 @@ class Transactions:
         calls: Sequence[StoreCall],
         before_commit: Callable[[Sequence[Result]], Awaitable[None]] | None = None,
     ) -> Sequence[Result]:
-        """Raises what concerns all of them (see `Connection`); nothing took effect then, unless
-        the connection was lost during `commit`."""
+        """Raises errors that affect the whole transaction (see `TransactionalSql`); it had no
+        effect then, unless the connection was lost during `commit`."""
         try:
             return await self._run(calls, self._run_one, before_commit)
         except Exception as error:
@@ -86,25 +95,47 @@ class Transactions:
         return results
 
     async def _run_one(self, call: StoreCall) -> Result:
+        if call.bound is not None:
+            return await self._run_bounded(call, call.bound)
+        method = getattr(self._target, call.method)
         try:
-            return await getattr(self._target, call.method)(*call.arguments)
+            result = await method(*call.arguments)
         except HubbubError as error:
             return error
+        if call.audit is not None and (result or _answers_nothing(method.__func__)):
+            assert isinstance(self._target, Writes)
+            await self._target.append_audit(call.audit)
+        return result
+
+    async def _run_bounded(self, call: StoreCall, bound: Bound) -> Result:
+        """A hub over its quota keeps its data and may shrink."""
+        before = await used_bytes(self._connection, bound.hub)
+        await self._connection.execute("SAVEPOINT bounded")
+        result = await self._run_one(call._replace(bound=None))
+        await self._connection.settle()
+        if await used_bytes(self._connection, bound.hub) > max(before, bound.most):
+            await self._connection.execute("ROLLBACK TO bounded")
+            result = over_quota(bound.hub, bound.most)
+        await self._connection.execute("RELEASE SAVEPOINT bounded")
+        return result
 
     async def _run_apart(self, call: StoreCall) -> Result:
-        """Some operation is at fault: let it fail without the others."""
+        """Retries one by one, so that only the operation at fault fails."""
         if call.method == Writes.append.__name__:
             (appends,) = call.arguments
             return await self._append_apart(appends, 0)
         return await self._try(call)
 
     async def _append_apart(self, appends: Sequence[Append], start: int) -> list[RefusedAppend]:
-        """By halving, since most of them are sound."""
+        """Splits recursively by halves, since most appends are valid."""
         answer = await self._try(StoreCall(Writes.append.__name__, (appends,)))
         if not isinstance(answer, HubbubError):
-            return [RefusedAppend(start + item.index, item.code, item.message) for item in answer]
+            return [
+                RefusedAppend(start + item.index, item.code, item.message, item.detail)
+                for item in answer
+            ]
         if len(appends) == 1:
-            return [RefusedAppend(start, answer.code, answer.message)]
+            return [RefusedAppend(start, answer.code, answer.message, answer.detail)]
         middle = len(appends) // 2
         first = await self._append_apart(appends[:middle], start)
         return first + await self._append_apart(appends[middle:], start + middle)
@@ -123,12 +154,19 @@ class Transactions:
         return result
 
 
-def explain(connection: Connection, error: Exception) -> HubbubError:
-    """Any failure as an error of the hub's own."""
+@cache
+def _answers_nothing(method: Callable[..., Any]) -> bool:
+    """Whether the method returns nothing because it always changes something; others return a false
+    value if they changed nothing."""
+    return get_type_hints(method)["return"] is type(None)
+
+
+def explain(connection: TransactionalSql, error: Exception) -> HubbubError:
+    """Converts any failure to a `HubbubError`."""
     if isinstance(error, HubbubError):
         return error
     described = connection.describe(error)
     if described is not None:
         return described
     _log.error("an operation failed on the database", exc_info=error)
-    return Internal(f"the database cannot take this: {error!r}")
+    return Internal("the store cannot take this", f"the database cannot take this: {error!r}")

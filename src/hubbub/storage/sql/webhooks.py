@@ -1,4 +1,4 @@
-"""Webhooks and their topics, as they lie in the database."""
+"""SQL for webhooks and web topics."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Reader
-from hubbub.domain.webhooks import Pending, Webhook, WebTopic
+from hubbub.domain.webhooks import PendingVerification, Webhook, WebTopic
 from hubbub.storage.sql.connection import Row, Sql, holds, put, single_statement
 from hubbub.storage.sql.restoring import LIVE
 
 _TOPIC_COLUMNS = WebTopic.__struct_fields__[:10]
-"""Those of the registration; the others are of the fetches."""
+"""Columns of the registration; the others describe fetches."""
 _READ_TOPICS = f"SELECT {', '.join(WebTopic.__struct_fields__)} FROM web_topics"  # noqa: S608
 _PING = (
     "INSERT INTO web_topics (hub, channel, created_at, url, open, pinged_at, partition_id)"
@@ -31,7 +31,7 @@ _PUT_WEBHOOK = put("webhooks", (*_COLUMNS, "partition_id"), "hub", "id")
 _SEARCHED = ("id", "channel", "callback")
 
 _encoder = msgspec.msgpack.Encoder()
-_pending = msgspec.msgpack.Decoder(Pending)
+_pending = msgspec.msgpack.Decoder(PendingVerification)
 _acting = msgspec.msgpack.Decoder(Reader)
 
 
@@ -195,7 +195,7 @@ def _tests(
     owner: str | None,
     peers: bool | None,
 ) -> str:
-    """Of a statement that has these values so far; adds its own."""
+    """The conditions of a statement; appends their parameters to `values`."""
     tests = ""
     for test, value in (
         ("hub = ${n}", hub),

@@ -1,7 +1,6 @@
-"""Every change of a store, run inside a transaction that the caller opens and commits.
+"""All writes of a store, run in a transaction that the caller opens and commits.
 
-Each operation checks before it writes, so one that is refused leaves no trace in the
-transaction that it shares with others.
+Each operation checks before it writes, so a refused one leaves no trace in the shared transaction.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import msgspec
 
 from hubbub.domain.errors import Conflict, VersionMismatch
 from hubbub.domain.messages import Message
-from hubbub.ports.storage.administration import AuditEntry
 from hubbub.ports.storage.messages import Append
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
@@ -22,6 +20,7 @@ from hubbub.storage.sql.commands import CommandWrites
 from hubbub.storage.sql.communication import CommunicationWrites
 from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.documents import DocumentWrites
+from hubbub.storage.sql.erasure import ErasureWrites
 from hubbub.storage.sql.exports import ExportWrites
 from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.push import PushWrites
@@ -67,11 +66,12 @@ _EXPIRING = (
     ("push_tokens", "hub, platform, token", "due_at <= $1"),
     ("comm_tokens", "hub, peer", "expires_at <= $1"),
 )
-"""Tables, their keys, and which of their rows have expired by $1."""
+"""Tables, their keys, and the condition for rows that expired by $1."""
 
 
 class Writes(
     RetentionWrites,
+    ErasureWrites,
     ThreadWrites,
     TopicWrites,
     NotificationWrites,
@@ -100,8 +100,8 @@ class Writes(
         return await read_terms(self._sql, set(wanted))
 
     async def _unchanged(self, partitions: list[int], seen: Mapping[int, int]) -> list[int]:
-        """Those that still have the terms that were seen. Until the transaction ends nobody else
-        takes them over."""
+        """The partitions whose terms are unchanged. No other node takes them over until the
+        transaction ends."""
         rows = [(partition, "", 0) for partition in partitions]  # a lock needs a row
         await self._sql.execute_many(_KNOW_PARTITIONS, rows)
         terms = await self._sql.fetch(
@@ -126,7 +126,8 @@ class Writes(
     # -- messages -----------------------------------------------------------------------------
 
     async def append(self, appends: list[Append]) -> list[RefusedAppend]:
-        """Store what continues its channel's head under the current term; answer the rest."""
+        """Stores appends that continue their channel's head under the current term; returns the
+        refusals."""
         return await append_messages(self._sql, appends)
 
     # -- retained -----------------------------------------------------------------------------
@@ -148,7 +149,6 @@ class Writes(
         self,
         entries: Sequence[SettingsEntry],
         expected: Mapping[str, int] | None = None,
-        audit: AuditEntry | None = None,
     ) -> list[SettingsEntry]:
         await self._sql.lock("settings")
         for name, version in (expected or {}).items():
@@ -157,7 +157,6 @@ class Writes(
                 raise Conflict(f"version {version} is expected of {name!r}, which is not being put")
             for entry in named:
                 await self._check_version(entry.kind, entry.hub, name, version)
-        await self._note(audit)
         return [await self._put_setting(entry) for entry in entries]
 
     async def _check_version(self, kind: str, hub: str, name: str, expected: int) -> None:
@@ -192,16 +191,12 @@ class Writes(
         hub: str,
         name: str,
         expected: int | None = None,
-        audit: AuditEntry | None = None,
     ) -> bool:
         await self._sql.lock("settings")
         if expected is not None:
             await self._check_version(kind, hub, name, expected)
         which = "settings WHERE kind = $1 AND hub = $2 AND name = $3"
-        found = await self._delete(which, kind, hub, name) > 0
-        if found:
-            await self._note(audit)
-        return found
+        return await self._delete(which, kind, hub, name) > 0
 
     # -- sessions -----------------------------------------------------------------------------
 
@@ -218,7 +213,7 @@ class Writes(
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int, limit: int) -> int:
-        """Drop at most `limit` rows of each kind."""
+        """Deletes at most `limit` rows of each kind."""
         deleted = 0
         for table, key, expired in _EXPIRING:
             picked = f"SELECT {key} FROM {table} WHERE {expired} LIMIT $2"  # noqa: S608

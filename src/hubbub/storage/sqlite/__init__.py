@@ -1,1 +1,1 @@
-"""The embedded store: SQLite, written by a process of its own."""
+"""The embedded store: SQLite, written by a separate process."""

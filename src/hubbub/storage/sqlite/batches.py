@@ -1,4 +1,4 @@
-"""Running batches of operations on a SQLite connection, one transaction each."""
+"""Runs batches of operations on a SQLite connection, one transaction each."""
 
 from __future__ import annotations
 
@@ -8,27 +8,34 @@ from pathlib import Path
 
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubbubError
+from hubbub.domain.errors import STORE_AWAY, STORE_FULL, Conflict, HubbubError
 from hubbub.storage.sql.connection import complete
 from hubbub.storage.sql.reads import Reads
-from hubbub.storage.sql.transactions import Result, StoreCall, Transactions, explain
+from hubbub.storage.sql.transactions import (
+    ROW_REFUSED,
+    Result,
+    StoreCall,
+    Transactions,
+    explain,
+)
 from hubbub.storage.sql.writes import Writes
 from hubbub.storage.sqlite.errors import describe
+from hubbub.storage.sqlite.reserve import Reserve, SparingTransactions
 from hubbub.storage.sqlite.sql import SqliteSql
 from hubbub.storage.sqlite.worker_protocol import (
     Batch,
     BatchOutcome,
     Fault,
-    Operation,
     Outcome,
+    WorkerOperation,
     arguments_decoder,
     encoder,
 )
 
 
-class Progress:
-    """The last committed batch of a link, kept in the transaction of that batch. A hub whose
-    writer process died asks its successor what became of the batch that was under way."""
+class BatchProgress:
+    """The last committed batch of a link, stored in that batch's own transaction. After a writer
+    process dies, its successor tells the hub whether the batch in progress was committed."""
 
     def __init__(self, connection: sqlite3.Connection, link_id: str) -> None:
         self._sql = connection
@@ -63,7 +70,7 @@ class SqliteTransaction(SqliteSql):
         self._connection.execute(self._begin)
 
     async def settle(self) -> None:
-        """Nothing is ever put off."""
+        """No statement is ever deferred."""
 
     async def commit(self) -> None:
         self._connection.execute("COMMIT")
@@ -79,33 +86,70 @@ class SqliteTransaction(SqliteSql):
 
     def describe(self, error: Exception) -> HubbubError | None:
         if isinstance(error, sqlite3.IntegrityError):
-            return Conflict(f"the database {self._path} refused a row ({error})")
+            return Conflict(ROW_REFUSED, f"the database {self._path} refused a row ({error})")
         return describe(error, self._path) if isinstance(error, sqlite3.Error) else None
 
 
 class BatchRunner:
-    """Runs writes if there is `progress` to record, else reads."""
+    """Runs writes if there is a `progress` to record, else reads. With `reserve`, it detects a full
+    disk and lets deletions and administration continue, and notices a disk that takes nothing."""
 
     def __init__(
         self,
         connection: sqlite3.Connection,
         path: Path,
         page_bytes: int,
-        progress: Progress | None = None,
+        progress: BatchProgress | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
         self._connection = connection
+        self._reserve = reserve
         begin = "BEGIN" if progress is None else "BEGIN IMMEDIATE"
         self._sql = SqliteTransaction(connection, path, begin)
         target = Reads(self._sql, page_bytes) if progress is None else Writes(self._sql)
         self._methods = type(target)
         self._transactions = Transactions(self._sql, target)
+        if reserve is not None:
+            self._sparing = SparingTransactions(self._sql, target, connection, reserve)
         self._progress = progress
+        self._fails = False
+        """Whether the last write failed."""
 
     def run(self, batch: Batch) -> BatchOutcome:
+        reserve = self._reserve
+        if reserve is None:
+            return self._attempt(batch)[0]
+        if reserve.released:
+            reserve.take_again(self._connection)
+        changes = self._connection.total_changes
+        outcome, error = self._attempt(batch)
+        if not reserve.released and reserve.is_needed(error):
+            reserve.release()
+            outcome, error = self._attempt(batch)  # nothing of it took effect
+        if error is not None:
+            self._fails = self._sql.concerns_all(error)
+        elif self._fails and self._connection.total_changes == changes:
+            self._fails = not self._records(batch, outcome)
+        else:
+            self._fails = False
+        if reserve.released:
+            return msgspec.structs.replace(outcome, problem=STORE_FULL)
+        return msgspec.structs.replace(outcome, problem=STORE_AWAY) if self._fails else outcome
+
+    def _records(self, batch: Batch, outcome: BatchOutcome) -> bool:
+        """Whether the database can be written again, after a batch that changed nothing."""
+        assert self._progress is not None
         try:
-            return complete(self._run(batch))
+            self._progress.record(batch.number, outcome)
+        except sqlite3.Error:
+            return False
+        return True
+
+    def _attempt(self, batch: Batch) -> tuple[BatchOutcome, Exception | None]:
+        try:
+            return complete(self._run(batch)), None
         except Exception as error:  # noqa: BLE001 - the process goes on; the hub is told
-            return BatchOutcome(self._fault(error), [])
+            return BatchOutcome(self._fault(error), []), error
 
     def close(self) -> None:
         self._connection.close()
@@ -126,14 +170,19 @@ class BatchRunner:
             if self._progress is not None and self._connection.total_changes != changes:
                 self._progress.record(batch.number, outcome)
 
-        await self._transactions.run([c for c in calls if isinstance(c, StoreCall)], record)
+        spares = self._reserve is not None and self._reserve.released
+        transactions = self._sparing if spares else self._transactions
+        await transactions.run([c for c in calls if isinstance(c, StoreCall)], record)
         return outcome
 
-    def _call(self, operation: Operation) -> StoreCall | HubbubError:
+    def _call(self, operation: WorkerOperation) -> StoreCall | HubbubError:
         method = getattr(self._methods, operation.method)
         try:
             return StoreCall(
-                operation.method, arguments_decoder(method).decode(operation.arguments)
+                operation.method,
+                arguments_decoder(method).decode(operation.arguments),
+                operation.bound,
+                operation.audit,
             )
         except msgspec.DecodeError as error:
             return explain(self._sql, error)
@@ -145,4 +194,4 @@ class BatchRunner:
 
     def _fault(self, error: Exception) -> Fault:
         explained = explain(self._sql, error)
-        return Fault(explained.code, explained.message)
+        return Fault(explained.code, explained.message, explained.detail)

@@ -1,4 +1,4 @@
-"""Opening a SQLite database file: its lock and its schema."""
+"""Opens a SQLite database file: its lock and its schema."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _MARK = b"This folder holds a Hubbub store.\n"
 
 
 def lock_file(path: Path, patience_seconds: float) -> int:
-    """Make this process the only one that works on the database, until it closes the answered
-    descriptor or ends. Waits a little, for one that is just about to end."""
+    """Takes the exclusive lock of the database, held until the returned descriptor is closed or the
+    process ends. Waits a little for a process that is about to end."""
     lock_path = path.with_name(path.name + ".lock")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"cannot write in the folder {path.parent} ({error.strerror}); make it a folder that"
             " the hub's user may write to, or choose another for the data"
         ) from error
@@ -41,7 +41,7 @@ def lock_file(path: Path, patience_seconds: float) -> int:
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 os.close(descriptor)
-                raise StoreUnavailable(
+                raise StoreUnavailable.because(
                     f"another hub process is using {path} (it holds {lock_path.name}); stop it"
                     " first, or give each hub a data folder of its own"
                 ) from None
@@ -49,7 +49,7 @@ def lock_file(path: Path, patience_seconds: float) -> int:
 
 
 def connect_writer(path: Path, max_bytes: int | None) -> sqlite3.Connection:
-    """Open or create the file and bring its schema up to date. Needs the lock."""
+    """Opens or creates the file and migrates its schema. Needs the lock."""
     try:
         if not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
@@ -70,8 +70,8 @@ def connect_writer(path: Path, max_bytes: int | None) -> sqlite3.Connection:
 def connect_trusted_writer(
     path: Path, max_bytes: int | None, lock: int, check_seconds: float
 ) -> tuple[sqlite3.Connection, tuple[str, ...]]:
-    """As `connect_writer`, but first look whether the file can be trusted, and keep a copy of one
-    that is about to be upgraded. Also answers what there is to tell the operator."""
+    """Like `connect_writer`, but first checks the file for damage, and copies it before an upgrade.
+    Also returns notes for the operator."""
     require_present(path, used_before=os.fstat(lock).st_size > 0)
     version, complete = inspect(path, check_seconds)
     notes = []
@@ -100,7 +100,7 @@ def connect_trusted_writer(
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """Open a second, read-only way into a database that a writer has open."""
+    """Opens a second, read-only connection to a database that a writer has open."""
     try:
         connection = open_read_only(path)
         connection.execute("SELECT count(*) FROM partitions")
@@ -110,7 +110,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Apply the migrations that are still missing, all or none."""
+    """Applies the missing migrations, all or none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         connection.execute(

@@ -1,4 +1,4 @@
-"""Copies of a SQLite store, taken of one moment while it is in use."""
+"""Consistent copies of a SQLite store that is in use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from hubbub.storage.sqlite.errors import describe
 from hubbub.storage.sqlite.inspection import check_thoroughly, open_read_only, read_version
 
 Progress = Callable[[float], None]
-"""Told the share that is done, from 0 to 1."""
+"""Receives the completed share, from 0 to 1."""
 
 _STEP_PAGES = 1000
 _WITH_EPOCH = {"channels": "name", "documents": "channel", "notification_channels": "name"}
-"""Tables, and the column with the channel's name."""
+"""Tables with an epoch, and the column with the channel's name."""
 _OF_THE_COPY = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN,
@@ -32,16 +32,18 @@ _OF_THE_COPY = (
 
 
 def copy_database(source: Path, target: Path, progress: Progress | None = None) -> None:
-    """Write the database as it is now to `target`, a new file that only its owner may read.
+    """Copies the database to `target`, a new file that only its owner may read.
 
-    The source is read in one transaction, in steps: its writer is never held up, and what it
-    commits meanwhile is not in the copy. The copy is on disk when this returns, one file without a
-    log beside it. Raises `StoreUnavailable`; nothing of the copy is left then.
+    The source is read in one transaction, in steps: its writer is not blocked, and later commits
+    are not in the copy. When this returns, the copy is synced and consists of one file without a
+    log. Raises `StoreUnavailable` and removes the copy.
     """
     try:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as error:
-        raise StoreUnavailable(f"cannot write the copy {target} ({error.strerror})") from error
+        raise StoreUnavailable.because(
+            f"cannot write the copy {target} ({error.strerror})"
+        ) from error
     try:
         with closing(open_read_only(source)) as original:
             original.execute("BEGIN")
@@ -69,8 +71,8 @@ def _copy(original: sqlite3.Connection, target: Path, progress: Progress | None)
 
 
 def require_whole(path: Path) -> int:
-    """The schema version of a database that nobody works on, after a look at every page and every
-    index. Raises `StoreUnavailable`."""
+    """Checks every page and index of an unused database; returns its schema version. Raises
+    `StoreUnavailable`."""
     try:
         with closing(open_read_only(path)) as connection:
             version = read_version(connection, path)
@@ -81,11 +83,11 @@ def require_whole(path: Path) -> int:
 
 
 def begin_anew(path: Path) -> None:
-    """Make a copy of the past ready to be the present.
+    """Prepares a restored copy for use.
 
-    Clients may have seen messages that this past has not: under a new epoch their serials cannot
-    be taken for those of the messages to come. Durable subscriptions go on where they stood. Keys
-    of sessions may have been used since: none is left to be used again.
+    Clients may have seen messages that the copy lacks: new epochs invalidate their serials. Durable
+    subscriptions keep their positions. Session keys are deleted, since they may have been used
+    since.
     """
     epochs = NextEpochs()
     try:
@@ -106,18 +108,18 @@ def begin_anew(path: Path) -> None:
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """Counts of the secrets that were left out of a copy."""
+    """Counts of secrets omitted from a copy."""
 
     webhooks: int = 0
-    """That sign or encrypt what they send. Without their secrets they would send it in the open."""
+    """Webhooks that sign or encrypt: without their secrets they would send in plain text."""
     headers: int = 0
-    """Routes to services and auth providers whose headers are gone."""
+    """Routes to services and auth providers whose headers were removed."""
 
 
 def leave_out_secrets(path: Path) -> LeftOut:
-    """Take every secret out of a copy that nobody works on, so that no page of it holds one, not
-    even a page that is free: the secrets of webhooks, the headers of routes and auth providers,
-    and the snapshots of sessions, which a restored hub could not use. Raises `StoreUnavailable`."""
+    """Removes every secret from an unused copy, so that no page contains one, not even a free page:
+    secrets of webhooks, headers of routes and auth providers, and snapshots of sessions, which a
+    restored hub could not use. Raises `StoreUnavailable`."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous = OFF")
@@ -133,7 +135,7 @@ def leave_out_secrets(path: Path) -> LeftOut:
 
 
 def _drop_webhooks(connection: sqlite3.Connection) -> int:
-    """With their cursors. What a subscriber still has to confirm is asked for again."""
+    """Deletes them with their cursors. Pending confirmations of subscribers are requested again."""
     if not _has_table(connection, "webhooks"):
         return 0
     dropped = connection.execute(
@@ -149,7 +151,7 @@ def _drop_webhooks(connection: sqlite3.Connection) -> int:
 
 
 def _has_table(connection: sqlite3.Connection, table: str) -> bool:
-    """False in an older schema."""
+    """False for a table that an older schema lacks."""
     which = "SELECT 1 FROM sqlite_master WHERE name = ?"
     return connection.execute(which, (table,)).fetchone() is not None
 
@@ -162,7 +164,7 @@ def _drop_headers(connection: sqlite3.Connection) -> int:
 
 
 def copy_before_upgrade(path: Path, version: int, stamp: str) -> Path:
-    """Keep the database as it is before its schema changes. Answers where."""
+    """Copies the database before its schema changes. Returns the path of the copy."""
     folder = path.parent / "before-upgrade"
     target = folder / f"{path.stem}-version-{version}-{stamp}{path.suffix}"
     draft = folder / f".{target.name}"
@@ -173,8 +175,8 @@ def copy_before_upgrade(path: Path, version: int, stamp: str) -> Path:
         copy_database(path, draft)
         draft.rename(target)
     except (OSError, StoreUnavailable) as error:
-        reason = error.message if isinstance(error, StoreUnavailable) else error.strerror
-        raise StoreUnavailable(
+        reason = str(error) if isinstance(error, StoreUnavailable) else error.strerror
+        raise StoreUnavailable.because(
             f"{path} has to be upgraded from schema version {version}, but no copy of it can be"
             f" kept first: {reason}"
         ) from error

@@ -1,11 +1,11 @@
-"""Failures of a SQLite database as errors of the store, with remedies for operators."""
+"""Maps failures of a SQLite database to errors of the store, with remedies for operators."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
 
-from hubbub.domain.errors import StoreUnavailable
+from hubbub.domain.errors import STORE_AWAY, STORE_FULL, StoreUnavailable
 
 _REMEDIES = {
     sqlite3.SQLITE_FULL: "is full: free disk space, shorten retention or raise the size limit",
@@ -21,7 +21,8 @@ _REMEDIES = {
 
 
 def describe(error: sqlite3.Error, path: Path) -> StoreUnavailable:
-    """The failure with the file and a remedy, in place of the driver's exception."""
+    """Names the failure, the file and a remedy, in place of the driver's exception."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     remedy = _REMEDIES.get(code, "failed")
-    return StoreUnavailable(f"the database {path} {remedy} ({error})")
+    told = STORE_FULL if code == sqlite3.SQLITE_FULL else STORE_AWAY
+    return StoreUnavailable(told, f"the database {path} {remedy} ({error})")

@@ -1,5 +1,5 @@
-"""The checks of a database file before a hub opens it: present, undamaged, of Hubbub, and not of a
-newer version."""
+"""Checks of a database file before a hub opens it: it exists, is undamaged, belongs to Hubbub, and
+is not of a newer version."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from hubbub.storage.sqlite.errors import describe
 
 
 def require_present(path: Path, used_before: bool) -> None:
-    """Refuse to begin with an empty store where there was one."""
+    """Refuses to start with an empty store if the file existed before."""
     if path.exists() and path.stat().st_size:
         return
     log = path.with_name(f"{path.name}-wal")
     state = "is empty" if path.exists() else "is missing"
     if log.exists() and log.stat().st_size:
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"{path} {state} but {log.name} holds changes to it: put the file back or restore a"
             f" backup; to begin with an empty store, move {log.name} away"
         )
     if used_before:
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"{path} {state}, though this folder held a store: put the file back or restore a"
             f" backup; to begin with an empty store, remove {path.name}.lock"
         )
 
 
 def inspect(path: Path, check_seconds: float) -> tuple[int, bool]:
-    """The schema version of the database (0: it is empty) and whether there was time to look at
-    all of it. Changes nothing. Raises `StoreUnavailable` for what cannot be trusted."""
+    """Returns the schema version of the database (0: empty) and whether the time sufficed to check
+    all of it. Read-only. Raises `StoreUnavailable` if the file cannot be trusted."""
     if not path.exists():
         return 0, True
     try:
@@ -45,7 +45,7 @@ def inspect(path: Path, check_seconds: float) -> tuple[int, bool]:
 
 
 def hubs_in(path: Path) -> set[str] | None:
-    """The hubs that somebody declared or changed; None where nobody can tell."""
+    """The hubs that were declared or changed; None if that cannot be determined."""
     if not path.exists():
         return None
     try:
@@ -62,11 +62,11 @@ def open_read_only(path: Path) -> sqlite3.Connection:
 
 
 def read_version(connection: sqlite3.Connection, path: Path) -> int:
-    """Raises `StoreUnavailable` for a foreign database and for one of a newer Hubbub."""
+    """Raises `StoreUnavailable` for a foreign database and for one of a newer version of Hubbub."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "schema_versions" not in tables:
         if tables:
-            raise StoreUnavailable(
+            raise StoreUnavailable.because(
                 f"{path} is a database of another program: choose another data folder"
             )
         return 0
@@ -76,7 +76,7 @@ def read_version(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def check(connection: sqlite3.Connection, path: Path, seconds: float) -> bool:
-    """Look for damage; False if the time ran out before all of it was seen."""
+    """Checks for damage; returns False if the time ran out before the end."""
     if not seconds:
         return False
     alarm = threading.Timer(seconds, connection.interrupt)
@@ -95,7 +95,7 @@ def check(connection: sqlite3.Connection, path: Path, seconds: float) -> bool:
 
 
 def check_thoroughly(connection: sqlite3.Connection, path: Path) -> None:
-    """Every page and every index, however long it takes."""
+    """Checks every page and index, without a time limit."""
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     _require_ok(found, path)
 
@@ -103,6 +103,6 @@ def check_thoroughly(connection: sqlite3.Connection, path: Path) -> None:
 def _require_ok(found: str, path: Path) -> None:
     if found != "ok":
         reason = " ".join(found.replace("*** in database main ***", "").split())
-        raise StoreUnavailable(
+        raise StoreUnavailable.because(
             f"the database {path} is damaged: move it away and restore a backup ({reason})"
         )

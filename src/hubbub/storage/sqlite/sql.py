@@ -1,4 +1,4 @@
-"""A SQLite connection for the operations that all stores share."""
+"""A SQLite connection for the SQL operations shared by all stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _LOCK = re.compile(r" FOR (SHARE|UPDATE)\b")
 
 @cache
 def _respelled(statement: str) -> str:
-    """SQLite has no arrays (they come as JSON) and no row locks (it has one writer)."""
+    """Rewrites PostgreSQL syntax: SQLite has no arrays (they are passed as JSON) and no row locks
+    (there is one writer)."""
     statement = _ANY.sub(r"IN (SELECT value FROM json_each($\1))", statement)
     return _LOCK.sub("", statement).replace("$", "?")
 
@@ -30,7 +31,7 @@ def _bound(values: Sequence[object]) -> list[object]:
 
 
 class SqliteSql:
-    """Implements `storage.sql.connection.Sql`; nothing in it ever waits for the event loop."""
+    """Implements `storage.sql.connection.Sql`; its coroutines never suspend."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -58,4 +59,4 @@ class SqliteSql:
         self._connection.executemany(_respelled(many.single), rows)
 
     async def lock(self, table: str) -> None:
-        """There is only one writer."""
+        """Nothing to do: there is only one writer."""

@@ -1,13 +1,12 @@
 """The process that works on a SQLite file for a hub: `python -m hubbub.storage.sqlite.worker`.
 
-A process, not a thread: beside an event loop that runs Python in slices below the switch
-interval, a thread of the same interpreter hardly ever gets the lock back: it is woken at each
-release, finds the lock taken again, and starts its wait anew (prototypes of a writer thread
-stored 33 to 933 messages/s so, a process 19,000). Beside a loop that mostly makes system calls,
-which release the lock, a thread did as well as a process.
+It is a process, not a thread: beside an event loop that runs Python in slices below the switch
+interval, a thread rarely gets the interpreter lock back (prototypes with a writer thread stored 33
+to 933 messages/s, a process 19,000). Beside a loop that mostly makes system calls, which release
+the lock, a thread performed as well as a process.
 
-It reads batches from a socket, runs each in one transaction, and answers. It ends when the
-socket closes, be it that the hub is done or that it died; the batch it has begun is finished.
+It reads batches from a socket, runs each in one transaction, and responds. It ends when the socket
+closes, whether the hub stopped or died, after finishing the batch in progress.
 """
 
 from __future__ import annotations
@@ -24,31 +23,37 @@ import msgspec
 
 from hubbub.domain.errors import HubbubError
 from hubbub.frames import HEADER_BYTES
-from hubbub.storage.sqlite.batches import BatchRunner, Progress
+from hubbub.storage.sqlite.batches import BatchProgress, BatchRunner
 from hubbub.storage.sqlite.connection import connect_reader, connect_trusted_writer, lock_file
 from hubbub.storage.sqlite.errors import describe
+from hubbub.storage.sqlite.reserve import Reserve
 from hubbub.storage.sqlite.worker_protocol import (
     Fault,
-    Ready,
     WorkerOptions,
+    WorkerReady,
     batch_decoder,
     frame,
 )
 
 
-def _open(options: WorkerOptions) -> tuple[BatchRunner, Ready]:
+def _open(options: WorkerOptions) -> tuple[BatchRunner, WorkerReady]:
     path = Path(options.path)
     if options.role == "reader":
         connection = connect_reader(path)
-        return BatchRunner(connection, path, options.page_bytes), Ready(None)
+        return BatchRunner(connection, path, options.page_bytes), WorkerReady(None)
     lock = lock_file(path, options.lock_patience_seconds)
+    reserve = Reserve(path, options.reserve_bytes)
+    reserve.open()
     connection, notes = connect_trusted_writer(path, options.max_bytes, lock, options.check_seconds)
     try:
-        progress = Progress(connection, options.link_id)
-        ready = Ready(None, *progress.read(), notes)
+        if reserve.released:
+            reserve.take_again(connection)
+        reserve.bound_log(connection)
+        progress = BatchProgress(connection, options.link_id)
+        ready = WorkerReady(None, *progress.read(), notes)
     except sqlite3.Error as error:
         raise describe(error, path) from error
-    return BatchRunner(connection, path, options.page_bytes, progress), ready
+    return BatchRunner(connection, path, options.page_bytes, progress, reserve), ready
 
 
 class _Readable(Protocol):
@@ -56,21 +61,21 @@ class _Readable(Protocol):
 
 
 def _read_frame(stream: _Readable) -> bytes | None:
-    """None when the other side has closed, even in the middle of a frame."""
+    """None if the other side has closed, even in the middle of a frame."""
     header = stream.read(HEADER_BYTES)
     body = stream.read(int.from_bytes(header, "little")) if len(header) == HEADER_BYTES else b""
     return body or None
 
 
 def serve(options: WorkerOptions, link: socket.socket) -> None:
-    """Wait for `OPEN`, open the database, and run batches until the other side closes."""
+    """Waits for `OPEN`, opens the database, and runs batches until the other side closes."""
     with link.makefile("rb", buffering=1 << 16) as stream:
         if _read_frame(stream) is None:
             return
         try:
             runner, ready = _open(options)
         except HubbubError as error:
-            link.sendall(frame(Ready(Fault(error.code, error.message))))
+            link.sendall(frame(WorkerReady(Fault(error.code, error.message, error.detail))))
             return
         try:
             link.sendall(frame(ready))

@@ -6,24 +6,25 @@ import asyncio
 import socket
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.frames import FrameReader
-from hubbub.processes import module_command, module_environment
+from hubbub.frames import LengthPrefixReader
+from hubbub.processes import ChildProcess, module_command, module_environment
 from hubbub.storage.sql.links import error_of
 from hubbub.storage.sqlite.worker_protocol import (
     OPEN,
-    Ready,
     WorkerOptions,
+    WorkerReady,
     ready_decoder,
 )
 
 
-class WorkerProcess(asyncio.Protocol):
-    """One run of the worker. `on_frame` gets each answer; `on_lost` is called once if the process
-    ends without having been asked to."""
+class WorkerProcess(ChildProcess):
+    """One run of the worker. `on_frame` receives each response; `on_lost` is called once if the
+    process ends unexpectedly."""
 
     def __init__(
         self,
@@ -31,24 +32,20 @@ class WorkerProcess(asyncio.Protocol):
         on_frame: Callable[[bytes], None],
         on_lost: Callable[[], None],
     ) -> None:
+        super().__init__()
         self._options = options
         self._on_frame = on_frame
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._ready: asyncio.Future[Ready] = self._loop.create_future()
-        self._disconnected: asyncio.Future[None] = self._loop.create_future()
+        self._ready: asyncio.Future[WorkerReady] = self._loop.create_future()
         self._ending = False
-        self._frames = FrameReader()
+        self._frames = LengthPrefixReader()
 
     async def start(self) -> None:
-        """Start the process; it loads its code and waits for `open`."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._process = _spawn(self._options, theirs)
-        self._transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+        """Starts the process; it loads its code and waits for `open`."""
+        await self.spawn(lambda link: _spawn(self._options, link))
 
-    async def open(self) -> Ready:
-        """Have it open the database. Raises `StoreUnavailable`; it has ended then."""
+    async def open(self) -> WorkerReady:
+        """Makes it open the database. Raises `StoreUnavailable`; the process has ended then."""
         self.send(OPEN)
         try:
             ready = await self._ready
@@ -59,20 +56,26 @@ class WorkerProcess(asyncio.Protocol):
             raise
         return ready
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def is_stopped(self) -> bool:
+        """Whether a signal stopped the process; False if the system does not tell."""
+        try:
+            status = Path(f"/proc/{self.pid}/stat").read_text()
+        except OSError:
+            return False
+        return status.rpartition(")")[2].split()[0] in ("T", "t")
+
+    def kill(self) -> None:
+        self._process.kill()
 
     def send(self, data: bytes) -> None:
         self._transport.write(data)
 
     async def end(self) -> None:
-        """Let it finish what it was sent, and wait until it is gone."""
+        """Lets the process finish its input, and waits until it has ended."""
         self._ending = True
         if not self._transport.is_closing():
             self._transport.write_eof()
-        await self._disconnected
-        await self._loop.run_in_executor(None, self._process.wait)
+        await self.gone()
 
     def data_received(self, data: bytes) -> None:
         for body in self._frames.feed(data):
@@ -82,12 +85,12 @@ class WorkerProcess(asyncio.Protocol):
                 self._ready.set_result(ready_decoder.decode(body))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._disconnected.set_result(None)
+        super().connection_lost(exc)
         if self._ending:
             self._ready.cancel()
         elif not self._ready.done():
             self._ready.set_exception(
-                StoreUnavailable(
+                StoreUnavailable.because(
                     f"the process that works on {self._options.path} ended as it started;"
                     " its own output tells why"
                 )

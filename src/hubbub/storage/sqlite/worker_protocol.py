@@ -1,7 +1,7 @@
 """The protocol between a store and its worker processes: length-prefixed msgpack frames.
 
-An operation is a public method of the worker's class, named, with its arguments; types come
-from the method's own annotations, so both sides and mypy read the same signature.
+An operation is the name of a public method of the worker's class with its arguments; their types
+come from the method's annotations, so that both sides and mypy use the same signature.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
+from hubbub.domain.audit import AuditEntry
 from hubbub.frames import framed
+from hubbub.storage.sql.fair_queue import Bound
 
 
 class WorkerOptions(msgspec.Struct, frozen=True):
@@ -25,9 +27,11 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     page_bytes: int
     max_bytes: int | None
     check_seconds: float
-    """How long to look for damage before opening."""
+    """The time limit of the damage check before opening."""
+    reserve_bytes: int = 0
+    """Disk space to reserve, so that deletions succeed when the disk is full."""
     link_id: str = ""
-    """Tells this opening of the store from every other."""
+    """Distinguishes this opening of the store from all others."""
 
 
 class Fault(msgspec.Struct, frozen=True, array_like=True):
@@ -35,48 +39,53 @@ class Fault(msgspec.Struct, frozen=True, array_like=True):
 
     code: str
     message: str
+    detail: str | None = None
 
 
-class Ready(msgspec.Struct, frozen=True, array_like=True):
-    """The worker's answer to `OPEN`: it has opened the database, or could not. If an earlier
-    process of the same link has committed a batch, its number and its encoded `BatchOutcome`."""
+class WorkerReady(msgspec.Struct, frozen=True, array_like=True):
+    """The worker's response to `OPEN`: it opened the database, or failed. Contains the number and
+    the encoded `BatchOutcome` of the last batch that an earlier process of the same link committed,
+    if any."""
 
     fault: Fault | None
     last_batch: int = 0
     last_outcome: bytes = b""
     notes: tuple[str, ...] = ()
-    """What the operator should know of the opening."""
+    """Notes about the opening for the operator."""
 
 
-class Operation(msgspec.Struct, frozen=True, array_like=True):
+class WorkerOperation(msgspec.Struct, frozen=True, array_like=True):
     method: str
     arguments: msgspec.Raw
+    bound: Bound | None = None
+    audit: AuditEntry | None = None
 
 
 class Outcome(msgspec.Struct, frozen=True, array_like=True):
-    """The encoded answer of one operation, or why there is none."""
+    """The encoded result of one operation, or its fault."""
 
     fault: Fault | None
     answer: msgspec.Raw = msgspec.Raw(b"\xc0")  # nil
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """Operations that run in order in one transaction. Numbers rise."""
+    """Operations that run in order in one transaction. Batch numbers ascend."""
 
     number: int
-    operations: list[Operation]
+    operations: list[WorkerOperation]
 
 
 class BatchOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """With `fault`, nothing of the batch took effect."""
+    """With `fault`, the batch had no effect."""
 
     fault: Fault | None
     outcomes: list[Outcome]
+    problem: str | None = None
+    """Why nothing can be stored at present, in public words."""
 
 
 def _plain(value: object) -> object:
-    """Values that msgpack cannot encode, as lists and dictionaries: ranges, keys of
-    dictionaries."""
+    """Converts ranges and dictionaries' keys, which msgpack cannot encode."""
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, Iterable):
@@ -85,7 +94,7 @@ def _plain(value: object) -> object:
 
 
 encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
-ready_decoder = msgspec.msgpack.Decoder(Ready)
+ready_decoder = msgspec.msgpack.Decoder(WorkerReady)
 batch_decoder = msgspec.msgpack.Decoder(Batch)
 outcome_decoder = msgspec.msgpack.Decoder(BatchOutcome)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from harness.model_document_hub import ModelHub
 from hubbub.client.copies.changes import (
+    Backoff,
     Confirmed,
     Fetch,
     Forget,
@@ -106,7 +107,7 @@ class Peer:
                 self.confirmed.append(effect.id)
             elif isinstance(effect, Rejected):
                 self.rejected.append(effect.id)
-            elif isinstance(effect, Wait):
+            elif isinstance(effect, Wait | Backoff):
                 self.incoming.append("resend")
             elif self.connected:
                 self.out.append(effect)

@@ -18,6 +18,7 @@ from harness.adapters import (
     message,
 )
 from harness.clock import FakeClock
+from hubbub.domain.communication.messages import check_fields, check_handed_in
 from hubbub.domain.errors import NotPermitted, StoreUnavailable
 from hubbub.ports.adapters import AdapterFailed, Pushed, TemporaryFailure
 
@@ -73,6 +74,8 @@ async def test_one_device_that_takes_the_push_is_enough() -> None:
         assert (user, message_id) == ("ann", "m-1")
         assert (options.body, options.collapse_key, options.ttl) == ("it is red", "key-1", 5)
         assert options.urgency == "high"
+        await out.push(delivery(ttl_ms=1))
+        assert devices.pushed[-1][1].ttl == 1, "0 would mean now or never"
         with pytest.raises(TemporaryFailure) as caught:
             await out.push(delivery("bob"))
         assert caught.value.retry_after_seconds == 7.0
@@ -107,13 +110,67 @@ async def test_files_become_messages_in_order_and_move_away(tmp_path: Path) -> N
         assert moved.name.startswith("b.txt.")
 
 
-async def test_files_that_are_too_large_are_put_aside(tmp_path: Path) -> None:
+@pytest.mark.spec("COMM-12")
+async def test_files_that_are_too_large_stay_and_are_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with adapter_context(files=tmp_path) as context:
         incoming: Any = make_adapter("folder", {"maxBytes": 10, "stableSeconds": 0}, context)
         (tmp_path / "large").write_text("x" * 11)
         (tmp_path / "small").write_text("x")
-        assert (await incoming.pull()).message.headers["file"] == "small"
-        assert [each.name for each in (tmp_path / ".refused").iterdir()] == ["large.too-large"]
+        found = await incoming.pull()
+        assert found.message.headers["file"] == "small"
+        await incoming.settle(found.receipt)
+        with pytest.raises(AdapterFailed, match=r"'large' is left where it is: it has 11 bytes; a"):
+            await incoming.pull()
+        assert "maxBytes" in caplog.text
+        assert await incoming.pull() is None
+        assert (tmp_path / "large").exists()
+        (tmp_path / "large").write_text("x" * 10)
+        assert (await incoming.pull()).message.content == "x" * 10
+
+
+@pytest.mark.spec("COMM-12")
+async def test_a_file_that_is_written_again_after_it_was_read_is_read_again(tmp_path: Path) -> None:
+    async with adapter_context(files=tmp_path) as context:
+        incoming: Any = make_adapter("folder", {"stableSeconds": 0}, context)
+        (tmp_path / "a").write_text("first")
+        found = await incoming.pull()
+        (tmp_path / "a").write_text("other")
+        await incoming.settle(found.receipt)
+        assert (tmp_path / "a").read_text() == "other"
+        assert (await incoming.pull()).message.content == "other"
+
+
+@pytest.mark.spec("COMM-12")
+@pytest.mark.parametrize("name", [b"\xff\xe9.txt", b"a" * 255, "ü".encode() * 127, b"new\nline"])
+async def test_any_name_of_a_file_can_be_put_away(tmp_path: Path, name: bytes) -> None:
+    async with adapter_context(files=tmp_path) as context:
+        incoming: Any = make_adapter("folder", {"stableSeconds": 0}, context)
+        (tmp_path / os.fsdecode(name)).write_bytes(b"\xff")
+        found = await incoming.pull()
+        assert found.message.content == b"\xff"
+        check_fields(check_handed_in(message(headers=found.message.headers)))
+        await incoming.settle(found.receipt)
+        assert await incoming.pull() is None
+        assert len(list((tmp_path / ".done").iterdir())) == 1
+
+
+@pytest.mark.spec("COMM-12")
+async def test_a_file_whose_message_is_refused_stays_until_it_changes(tmp_path: Path) -> None:
+    async with adapter_context(files=tmp_path) as context:
+        incoming: Any = make_adapter("folder", {"stableSeconds": 0}, context)
+        for name in ("a", "b"):
+            (tmp_path / name).write_text(name)
+        found = await incoming.pull()
+        await incoming.refuse(found.receipt)
+        second = await incoming.pull()
+        assert second.message.content == "b"
+        await incoming.settle(second.receipt)
+        assert await incoming.pull() is None
+        assert (tmp_path / "a").read_text() == "a"
+        (tmp_path / "a").write_text("else")
+        assert (await incoming.pull()).message.content == "else"
 
 
 @pytest.mark.parametrize("path", ["..", "../other", "/etc", "in/../..", "link"])

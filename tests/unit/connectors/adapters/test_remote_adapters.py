@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 import tempfile
 from collections.abc import Iterator
 from email.message import EmailMessage
+from email.policy import SMTP
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,17 @@ def imap(mailboxes: Dovecot, user: str, trusted: Path, **settings: Any) -> dict[
     return {**usual, **access, "certificateAuthorities": trusted.read_text(), **settings}
 
 
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+
+
+def picture_mail(subject: str) -> EmailMessage:
+    mail = EmailMessage()
+    mail["From"], mail["Subject"] = "ann@example.org", subject
+    mail.set_content("the text")
+    mail.add_attachment(PNG, "image", "png", filename="a.png")
+    return mail
+
+
 async def pull_all(settings: dict[str, Any]) -> list[Pulled]:
     found = []
     async with adapter_context() as context:
@@ -169,12 +182,42 @@ async def test_all_of_a_mailbox_is_read_however_broken_and_large_it_is(
     ]
     for raw in mails:
         await asyncio.to_thread(mailboxes.append, "broken", raw)
-    found = await pull_all(imap(mailboxes, "broken", certificate[0], maxBytes=100_000))
+    found = await pull_all(imap(mailboxes, "broken", certificate[0]))
     subjects = [each.message.headers["subject"] for each in found]
-    assert subjects == ["grüße", "", "", "large"]
-    assert found[-1].message.content == "the text"
+    assert subjects == ["grüße", "", "", "large", "large"]
+    assert [each.message.content for each in found[-2:]] == ["the text", "x" * 3_000_000]
     assert await asyncio.to_thread(mailboxes.mails, "broken", "UNSEEN") == []
     assert len(await asyncio.to_thread(mailboxes.mails, "broken")) == 5
+
+
+@pytest.mark.spec("COMM-12")
+@pytest.mark.parametrize("done", ["seen", "delete"])
+async def test_a_mail_that_cannot_be_taken_stays_unseen_and_is_told_once(
+    mailboxes: Dovecot, certificate: tuple[Path, Path], done: str
+) -> None:
+    user = f"stays-{done}"
+    mails = [picture_mail(name) for name in ("small", "large", "refused")]
+    mails[1].add_attachment(b"x" * 100_000, "image", "png", filename="large.png")
+    for mail in mails:
+        await asyncio.to_thread(mailboxes.append, user, mail.as_bytes(policy=SMTP))
+    async with adapter_context() as context:
+        settings = imap(mailboxes, user, certificate[0], maxBytes=50_000, done=done)
+        incoming: Any = make_adapter("email-in", settings, context)
+        text, picture = await incoming.pull(), None
+        await incoming.settle(text.receipt)
+        assert len(await asyncio.to_thread(mailboxes.mails, user, "UNSEEN")) == 3, "half taken"
+        picture = await incoming.pull()
+        assert picture.message.content == PNG
+        await incoming.settle(picture.receipt)
+        await incoming.refuse((await incoming.pull()).receipt)
+        with pytest.raises(AdapterFailed, match=r"is left where it is: it has more than 50000"):
+            await incoming.pull()
+        assert await incoming.pull() is None
+        await incoming.close()
+    unseen = await asyncio.to_thread(mailboxes.mails, user, "UNSEEN")
+    assert [each["Subject"] for each in unseen] == ["large", "refused"]
+    left = await asyncio.to_thread(mailboxes.mails, user)
+    assert len(left) == (3 if done == "seen" else 2)
 
 
 @pytest.mark.parametrize("done", ["delete", "move"])
@@ -236,8 +279,75 @@ async def test_files_may_be_deleted_and_large_ones_are_left(tmp_path: Path) -> N
             incoming: Any = make_adapter("ftp", settings, context)
             found = await incoming.pull()
             await incoming.settle(found.receipt)
+            with pytest.raises(AdapterFailed, match="'large' is left where it is"):
+                await incoming.pull()
             assert await incoming.pull() is None
     assert [each.name for each in tmp_path.iterdir()] == ["large"]
+
+
+@pytest.mark.spec("COMM-12")
+@pytest.mark.parametrize("done", ["delete", "move"])
+async def test_a_file_on_ftp_that_is_written_again_after_it_was_read_is_read_again(
+    tmp_path: Path, done: str
+) -> None:
+    with ftp_server(tmp_path, "pass") as port:
+        async with adapter_context() as context:
+            incoming: Any = make_adapter("ftp", ftp(port, stableSeconds=0, done=done), context)
+            for number, text in enumerate(("one", "two, and more")):
+                (tmp_path / "a").write_text(text)
+                found = await incoming.pull()
+                assert found.message.content == text
+                if number == 0:
+                    (tmp_path / "a").write_text("in between")
+                await incoming.settle(found.receipt)
+                assert (tmp_path / "a").exists() == (number == 0)
+
+
+@pytest.mark.spec("COMM-12")
+async def test_files_of_one_name_do_not_replace_each_other_where_they_are_put_away(
+    tmp_path: Path,
+) -> None:
+    with ftp_server(tmp_path, "pass") as port:
+        async with adapter_context() as context:
+            incoming: Any = make_adapter("ftp", ftp(port, stableSeconds=0), context)
+            for text in ("one", "two"):
+                (tmp_path / "a").write_text(text)
+                await incoming.settle((await incoming.pull()).receipt)
+    assert {each.read_text() for each in (tmp_path / ".done").iterdir()} == {"one", "two"}
+
+
+@pytest.mark.spec("COMM-12")
+async def test_names_on_ftp_need_not_be_utf8(tmp_path: Path) -> None:
+    names = [b"\xff\xe9", "grün à".encode(), "x\u3000y".encode()]
+    for name in names:
+        (tmp_path / os.fsdecode(name)).write_bytes(name)
+    with ftp_server(tmp_path, "pass") as port:
+        async with adapter_context() as context:
+            settings = ftp(port, stableSeconds=0, done="delete")
+            incoming: Any = make_adapter("ftp", settings, context)
+            contents = []
+            while (found := await incoming.pull()) is not None:
+                content = found.message.content
+                contents.append(content if isinstance(content, bytes) else content.encode())
+                await incoming.settle(found.receipt)
+    assert sorted(contents) == sorted(names)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.spec("COMM-12")
+async def test_a_file_that_the_server_does_not_give_holds_up_no_other(tmp_path: Path) -> None:
+    with ftp_server(tmp_path, "pass", secret_files=["closed"]) as port:
+        async with adapter_context() as context:
+            incoming: Any = make_adapter("ftp", ftp(port, stableSeconds=0), context)
+            for number, name in enumerate(("closed", "open")):
+                (tmp_path / name).write_text(name)
+                os.utime(tmp_path / name, (1000 + number, 1000 + number))
+            found = await incoming.pull()
+            assert found.message.content == "open"
+            await incoming.settle(found.receipt)
+            with pytest.raises(AdapterFailed, match="'closed' is left where it is"):
+                await incoming.pull()
+    assert (tmp_path / "closed").exists()
 
 
 async def test_a_wrong_password_of_ftp_is_not_told(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.communication.following import copy_to_peer, subscription_of
+from hubbub.domain.communication.following import copy_to_peer, is_of_another, subscription_of
 from hubbub.domain.communication.messages import RESERVED_TYPES, check_fields, check_sent
 from hubbub.domain.errors import InvalidAttribute
 from hubbub.domain.messages import Attributes, Message
@@ -55,6 +55,20 @@ def test_a_copy_has_all_fields_within_their_bounds(attributes: Attributes, **fie
     assert subscription_of(copy.id) == NEWS.id
     with pytest.raises(InvalidAttribute):
         check_sent(copy)  # nobody else makes such ids
+
+
+@pytest.mark.spec("COMM-14")
+@pytest.mark.parametrize("event", ["AUTH", "CONTROL"])
+def test_a_follower_gets_no_report_or_token_of_another_peer(event: str) -> None:
+    def is_passed_over(receiver: str | None, kind: str = event) -> bool:
+        attributes = Attributes(receiver=receiver)
+        return is_of_another(NEWS, published(event=kind, attributes=attributes))
+
+    assert is_passed_over("bob")
+    assert not is_passed_over("ann")
+    assert not is_passed_over(None)
+    assert not is_passed_over("bob", "note")
+    assert not is_of_another(NEWS, published(event=event))
 
 
 def test_a_copy_that_comes_back_to_its_channel_goes_no_further() -> None:

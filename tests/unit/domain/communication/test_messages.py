@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from hubbub.domain.communication.contents import payload_of, text_or_bytes
 from hubbub.domain.communication.control import copy_to, redacted, report_on
 from hubbub.domain.communication.information import read_question
 from hubbub.domain.communication.messages import (
     PeerMessage,
     awaits_reply,
+    check_handed_in,
     check_sent,
     digest,
     kind_of,
@@ -26,9 +31,11 @@ from hubbub.domain.communication.peers import (
     read_collective,
     read_peer,
 )
-from hubbub.domain.communication.policies import Verdict
+from hubbub.domain.communication.policies import DeliveryVerdict
 from hubbub.domain.communication.privacy import is_taken, is_within
+from hubbub.domain.communication.wire import from_wire, to_wire
 from hubbub.domain.errors import InvalidAttribute, InvalidName
+from hubbub.engine.communication.log_messages import from_logged, to_logged
 
 MESSAGE = PeerMessage(
     id="m1", type="ALARM", subtype="fire", sender="desk", receiver="ann", conversation_id="c1"
@@ -91,19 +98,19 @@ def test_a_copy_has_its_own_receiver_the_same_id_and_what_it_refers_to() -> None
 @pytest.mark.parametrize(
     ("message", "receiver", "verdict", "subtype"),
     [
-        (MESSAGE, "ann", Verdict("met"), None),
-        (changed(delivery_policy="ACKNOWLEDGED"), "ann", Verdict("met"), "ACK"),
-        (MESSAGE, "ann", Verdict("failed", "r"), "COMERROR"),
-        (MESSAGE, "ann", Verdict("failed", "r", tried=False), "DELIVERYERROR"),
-        (MESSAGE, "collective:x", Verdict("failed", "ann: r"), "DELIVERYERROR"),
-        (MESSAGE, "ann", Verdict("timed_out", "r"), "TIMEOUT"),
-        (changed(type="CONTROL"), "ann", Verdict("failed", "r"), None),
-        (changed(type="AUTH"), "ann", Verdict("failed", "r"), None),
-        (changed(type="MESSAGEINFO", subtype="REPLY"), "ann", Verdict("failed", "r"), None),
+        (MESSAGE, "ann", DeliveryVerdict("met"), None),
+        (changed(delivery_policy="ACKNOWLEDGED"), "ann", DeliveryVerdict("met"), "ACK"),
+        (MESSAGE, "ann", DeliveryVerdict("failed", "r"), "COMERROR"),
+        (MESSAGE, "ann", DeliveryVerdict("failed", "r", tried=False), "DELIVERYERROR"),
+        (MESSAGE, "collective:x", DeliveryVerdict("failed", "ann: r"), "DELIVERYERROR"),
+        (MESSAGE, "ann", DeliveryVerdict("timed_out", "r"), "TIMEOUT"),
+        (changed(type="CONTROL"), "ann", DeliveryVerdict("failed", "r"), None),
+        (changed(type="AUTH"), "ann", DeliveryVerdict("failed", "r"), None),
+        (changed(type="MESSAGEINFO", subtype="REPLY"), "ann", DeliveryVerdict("failed", "r"), None),
     ],
 )
 def test_the_sender_is_told_of_failures_always_and_of_success_if_asked(
-    message: PeerMessage, receiver: str, verdict: Verdict, subtype: str | None
+    message: PeerMessage, receiver: str, verdict: DeliveryVerdict, subtype: str | None
 ) -> None:
     report = report_on(message, receiver, verdict)
     assert (report and report.subtype) == subtype
@@ -207,3 +214,24 @@ def test_a_question_for_message_info_names_a_type_or_an_id() -> None:
     for content in ("", "[]", "{}", '{"type":"a"}'):
         with pytest.raises(InvalidAttribute, match="MESSAGEINFO/REQUEST"):
             read_question(content)
+
+
+@pytest.mark.spec("COMM-12")
+@given(st.binary(max_size=300) | st.text(max_size=300).map(str.encode))
+def test_any_content_is_the_same_on_the_wire_in_the_log_and_on_a_channel(data: bytes) -> None:
+    content = text_or_bytes(data)
+    message = check_sent(changed(content=content))
+    assert payload_of(content)[0] == data
+    assert from_wire(msgspec.json.encode(to_wire(message))) == message
+    assert from_logged(to_logged("acme", message, 0, "test")) == message
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(message), type=PeerMessage)
+    assert (again, digest(again)) == (message, digest(message))
+    assert isinstance(content, bytes) == (message.language == "binary")
+
+
+@pytest.mark.spec("COMM-12")
+@pytest.mark.parametrize("content", [5, None, ["a"], {"base64": "YQ=="}])
+def test_what_an_adapter_hands_in_is_text_or_bytes(content: Any) -> None:
+    with pytest.raises(InvalidAttribute, match="content is neither text nor bytes"):
+        check_handed_in(changed(content=content))
+    assert check_handed_in(changed(content=bytearray(b"\xff"))).content == b"\xff"

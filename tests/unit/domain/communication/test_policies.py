@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from hubbub.domain.communication.peers import Address, CollectivePolicy, PeerPolicy
 from hubbub.domain.communication.policies import (
     CollectiveProgress,
+    DeliveryVerdict,
     PeerProgress,
-    Verdict,
     choose_addresses,
 )
 
 peer_policies = st.sampled_from(["TO_ALL_CHANNELS", "AT_LEAST_ONE"])
 outcomes = st.lists(st.booleans(), min_size=1, max_size=6)
-MET = Verdict("met")
-FAILED = Verdict("failed", "no")
+MET = DeliveryVerdict("met")
+FAILED = DeliveryVerdict("failed", "no")
 
 
 def peer_model(policy: PeerPolicy, results: list[bool], expected: int) -> str | None:
@@ -69,19 +69,21 @@ def test_a_collective_gets_one_verdict_that_follows_from_its_members(
 def test_at_least_one_fails_only_when_every_channel_failed_and_says_all_reasons() -> None:
     progress = PeerProgress("AT_LEAST_ONE", 2)
     assert progress.feed("mail", "no such mailbox") is None
-    assert progress.feed("chat", "room closed") == Verdict("failed", "no such mailbox; room closed")
+    assert progress.feed("chat", "room closed") == DeliveryVerdict(
+        "failed", "no such mailbox; room closed"
+    )
 
 
 @pytest.mark.spec("COMM-05")
 def test_preferred_reports_its_failure_and_does_not_fall_through() -> None:
     progress = PeerProgress("PREFERRED", 1)
-    assert progress.feed("mail", "no such mailbox") == Verdict("failed", "no such mailbox")
+    assert progress.feed("mail", "no such mailbox") == DeliveryVerdict("failed", "no such mailbox")
 
 
 @pytest.mark.spec("COMM-05")
 def test_an_empty_collective_has_failed_from_the_beginning() -> None:
     progress = CollectiveProgress("TO_ANY", 0)
-    assert progress.verdict == Verdict("failed", "the collective is empty", tried=False)
+    assert progress.verdict == DeliveryVerdict("failed", "the collective is empty", tried=False)
 
 
 MAIL, CHAT, OTHER_MAIL = (

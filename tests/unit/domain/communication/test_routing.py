@@ -69,6 +69,42 @@ def test_an_absent_field_of_the_message_matches_only_an_absent_field_of_the_rule
     assert index.routes(PeerMessage(type="t", subtype="s")) == ()
 
 
+@pytest.mark.spec("COMM-14")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        RoutingRule(("assistant",), receiver="ann"),
+        RoutingRule(("assistant",), sender="component:AuthenticationManager"),
+        RoutingRule(("collective:all",), subtype="REPLY"),
+        RoutingRule(("component:spy",), type="AUTH"),
+        RoutingRule(("assistant",), type="CONTROL"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("kind", "subtype"),
+    [("AUTH", "REPLY"), ("AUTH", "FAILED"), ("CONTROL", "ACK"), ("CONTROL", "ERROR")],
+)
+def test_reports_and_answers_to_logins_reach_their_receiver_alone(
+    rule: RoutingRule, kind: str, subtype: str
+) -> None:
+    sender = "component:AuthenticationManager"
+    message = PeerMessage(type=kind, subtype=subtype, receiver="ann", sender=sender)
+    assert RoutingIndex([rule]).receivers(message) == ("ann",)
+
+
+@pytest.mark.spec("COMM-14")
+@pytest.mark.parametrize(
+    ("kind", "subtype", "expected"),
+    [("CONTROL", "ERROR", ("desk",)), ("CONTROL", "ACK", ()), ("AUTH", "REPLY", ())],
+)
+def test_of_what_the_hub_says_to_nobody_only_a_fault_follows_rules(
+    kind: str, subtype: str, expected: tuple[str, ...]
+) -> None:
+    index = RoutingIndex([RoutingRule(("desk",), sender="component:mail")])
+    message = PeerMessage(type=kind, subtype=subtype, sender="component:mail")
+    assert index.receivers(message) == expected
+
+
 @pytest.mark.spec("COMM-04")
 @pytest.mark.parametrize(
     ("rule", "problem"),

@@ -1,12 +1,27 @@
+import contextlib
+import gc
 import json
 from typing import Any
 
 import pytest
 
-from hubbub.domain.documents.document import Document
-from hubbub.domain.documents.operations import read_patch
+from hubbub.domain.documents.document import JsonDocument
+from hubbub.domain.documents.operations import (
+    Operation,
+    merge_operations,
+    read_merge_patch,
+    read_patch,
+    stored_patch,
+)
 from hubbub.domain.documents.paths import parse_path, path_text
-from hubbub.domain.documents.values import Bytes, DocumentLimits, admit
+from hubbub.domain.documents.steps import STEP
+from hubbub.domain.documents.values import (
+    Bytes,
+    DocumentLimits,
+    admit,
+    admit_steps,
+    depth_steps,
+)
 from hubbub.domain.errors import (
     HubbubError,
     InvalidPatch,
@@ -22,7 +37,7 @@ pytestmark = pytest.mark.spec("DOC-01")
 
 def changed(start: Any, *operations: Any, limits: DocumentLimits = LIMITS) -> tuple[Any, Any]:
     """The document afterwards, and the operations that subscribers are told."""
-    document = Document(admit(json.loads(json.dumps(start)), limits, limits.depth))
+    document = JsonDocument(admit(json.loads(json.dumps(start)), limits, limits.depth))
     emitted = document.apply(read_patch(json.dumps(operations).encode(), limits), limits)
     return json.loads(document.json()), [json.loads(each) for each in emitted]
 
@@ -94,7 +109,7 @@ def test_parents_are_created_or_converted_as_the_next_segment_asks(
 def test_an_operation_that_does_not_fit_undoes_those_before_it(
     start: Any, operation: Any, reason: str
 ) -> None:
-    document = Document(admit(json.loads(json.dumps(start)), LIMITS, LIMITS.depth))
+    document = JsonDocument(admit(json.loads(json.dumps(start)), LIMITS, LIMITS.depth))
     before = json.loads(document.json())
     patch = json.dumps([add("/new/x", [1]), operation]).encode()
     with pytest.raises(PatchFailed) as failed:
@@ -158,9 +173,11 @@ def test_what_is_no_operation_is_an_invalid_patch(patch: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        "9007199254740992",
-        "-9007199254740992",
+        "9007199254740993",
+        "-9007199254740993",
+        "1152921504606847001",
         "1" + "0" * 400,
+        "1" + "0" * 5000,
         "1e999",
         "NaN",
         "Infinity",
@@ -176,6 +193,11 @@ def test_a_value_that_not_everyone_could_read_is_refused(value: str) -> None:
         read_patch(b'[{"op":"add","path":"/a","value":%b}]' % value.encode(), LIMITS)
 
 
+def test_a_lone_surrogate_is_named() -> None:
+    with pytest.raises(InvalidPayload, match="lone surrogate"):
+        read_patch(b'[{"op":"add","path":"/a","value":"\\ud800"}]', LIMITS)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [
@@ -185,6 +207,10 @@ def test_a_value_that_not_everyone_could_read_is_refused(value: str) -> None:
         ("9007199254740991", 2**53 - 1),
         ("1e15", 10**15),
         ("1e300", 1e300),
+        ("9007199254740992", 2.0**53),
+        ("1152921504606847000", 2.0**60),  # as JavaScript writes it
+        ("1152921504606846976", 2.0**60),
+        ("-100000000000000000000", -1e20),
         ('{"a":1,"a":2}', {"a": 2}),
         ('{"$bytes":"aGk="}', Bytes(b"hi")),
         ('{"$$bytes":"x"}', {"$bytes": "x"}),
@@ -250,7 +276,7 @@ def test_requests_are_bounded() -> None:
 
 def test_bytes_count_with_their_own_length() -> None:
     limits = DocumentLimits(document_bytes=1010)
-    document = Document()
+    document = JsonDocument()
     patch = b'[{"op":"add","path":"/a","value":{"$bytes":"%b"}}]' % (b"AAAA" * 333)
     document.apply(read_patch(patch, limits), limits)
     assert document.size == len('{"a":}') + 999
@@ -264,8 +290,82 @@ def test_a_member_called_bytes_is_told_with_the_whole_document() -> None:
     assert after == {"a": 1, "o": {"$$bytes": "x"}}
 
 
+def test_a_change_far_from_a_member_called_bytes_is_told_alone() -> None:
+    start = {"o": {"$$bytes": 1}, "p": {"a": 1, "b": 2}}
+    far = [add("/p/c", {"$bytes": "aGk="}), {"op": "remove", "path": "/p/a"}]
+    assert changed(start, *far)[1] == far
+    near = {"op": "move", "from": "/p/a", "path": "/o/a"}
+    after, told = changed(start, near)
+    assert told == [{"op": "replace", "path": "", "value": after}]
+
+
+def part(values: int) -> list[Any]:
+    return [[] for _ in range(values)]
+
+
+def test_a_moved_part_is_not_looked_through() -> None:
+    document = JsonDocument({"part": part(50_000), "there": {}})
+    there_and_back = [
+        {"op": "move", "from": "/part", "path": "/other"},
+        {"op": "move", "from": "/other", "path": "/part"},
+    ] * 500
+    document.apply(read_patch(json.dumps(there_and_back).encode(), LIMITS), LIMITS)
+    assert document.visits < 10 * len(there_and_back)
+
+
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize("value", [part(50_000), [0] * 50_000, {"a": part(50_000)}])
+def test_each_step_looks_at_a_bounded_number_of_values(value: Any) -> None:
+    for work in (admit_steps(value, LIMITS, 60), depth_steps(value)):
+        assert sum(1 for _ in work) >= 50_000 // STEP
+
+
+@pytest.mark.spec("SEC-01")
+@pytest.mark.parametrize(
+    ("start", "operations"),
+    [
+        pytest.param(
+            {"a": part(3_000), "b": {}},
+            [
+                {"op": "move", "from": "/a", "path": "/b/c"},
+                {"op": "move", "from": "/b/c", "path": "/a"},
+            ],
+            id="a large part is moved deeper",
+        ),
+        pytest.param([0] * 20_000, [add("/0", 1)], id="items are put before many others"),
+        pytest.param(
+            [0] * 20_000,
+            [{"op": "move", "from": "/0", "path": "/-"}],
+            id="the first of many items goes",
+        ),
+    ],
+)
+def test_what_a_change_looks_through_is_bounded_but_not_where_it_is_followed(
+    start: Any, operations: list[Any]
+) -> None:
+    limits = DocumentLimits(document_bytes=100_000)
+    patch = json.dumps(operations * 400).encode()
+    document = JsonDocument(admit(json.loads(json.dumps(start)), limits, limits.depth))
+    with pytest.raises(TooLarge, match="look through more than 50000 values") as refusal:
+        document.apply(read_patch(patch, limits), limits)
+    assert 10 < refusal.value.details["opIndex"] < 800
+    assert json.loads(document.json()) == start
+    assert document.visits < 2 * limits.visits
+    document.follow(stored_patch(patch))  # as an earlier version stored it
+
+
+def test_an_update_does_not_outweigh_what_a_document_may() -> None:
+    limits = DocumentLimits(document_bytes=20_000, name_bytes=4096)
+    name = "n" * 2_000
+    document = JsonDocument({name: {name: {}}})
+    patch = {name: {name: {str(number): 0 for number in range(1_000)}}}
+    merge = read_merge_patch(json.dumps(patch).encode(), limits)
+    told = document.apply(merge_operations(document.root, merge), limits)
+    assert [json.loads(each) for each in told] == [{"op": "replace", "path": "", "value": patch}]
+
+
 def test_a_part_of_a_document() -> None:
-    document = Document({"a": [{"b": 1}], "": 2})
+    document = JsonDocument({"a": [{"b": 1}], "": 2})
     assert document.part_json(parse_path("a/0")) == b'{"b":1}'
     assert document.part_json(parse_path("/")) == b"2"
     for path in ("/x", "/a/1", "/a/-", "/a/0/b/c"):
@@ -277,3 +377,16 @@ def test_paths_are_written_as_pointers() -> None:
     assert path_text(()) == ""
     assert path_text(("",)) == "/"
     assert path_text(("a/b", "~", "0")) == "/a~1b/~0/0"
+
+
+def test_no_change_waits_for_the_garbage_collector_with_what_it_replaced() -> None:
+    """The collector looks at old objects when memory has doubled, and stops the loop meanwhile."""
+    document = JsonDocument({"part": [[n] for n in range(100)], "small": {}})
+    deep = Operation("move", ("small", "a"), ("part",))
+    back = Operation("move", ("part",), ("small", "a"))
+    limits = DocumentLimits(document_bytes=2000)
+    gc.collect()
+    document.apply([Operation("replace", (), None, {"part": [[0]] * 300, "small": {}})], limits)
+    with contextlib.suppress(TooLarge):
+        document.apply([deep, back] * 500, limits)
+    assert gc.collect() == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hubbub.domain.documents.document import Document
+from hubbub.domain.documents.document import JsonDocument
 from hubbub.domain.documents.operations import read_patch
 from hubbub.domain.documents.values import DocumentLimits, admit
 from hubbub.domain.errors import HubbubError
@@ -39,7 +39,7 @@ def cases() -> list[Any]:
 def test_every_case_of_the_public_suite_holds_but_those_decided_otherwise(
     case: Any, request: pytest.FixtureRequest
 ) -> None:
-    document = Document(admit(case["doc"], LIMITS, LIMITS.depth))
+    document = JsonDocument(admit(case["doc"], LIMITS, LIMITS.depth))
     before = document.json()
     try:
         document.apply(read_patch(json.dumps(case["patch"]).encode(), LIMITS), LIMITS)

@@ -307,3 +307,31 @@ def test_screens_are_equal_where_filters_say_the_same() -> None:
     assert one.for_channel("news") != other.for_channel("news")
     assert same.for_channel("sports") is None
     assert NO_FILTERS.for_channel("news") is None
+
+
+def test_a_path_has_a_bounded_number_of_names() -> None:
+    _set(condition={"eq": {"payload" + ".a" * 32: 1}})
+    for operator, operand in (("eq", 1), ("lt", 1), ("in", [1]), ("ne", 1)):
+        for names in (33, 7000):
+            error = _refused(
+                InvalidFilter, condition={operator: {"payload" + ".a" * names: operand}}
+            )
+            assert f"has {names} names after payload; give at most 32" in str(error)
+            assert len(str(error)) < 200
+
+
+def test_the_names_of_a_path_count_as_comparisons() -> None:
+    def cost(condition: dict[str, Any]) -> int:
+        return _set(condition=condition).checks
+
+    assert cost({"eq": {"event": "sale"}}) == 1
+    assert cost({"eq": {"payload.a.b.c.d": 1}}) == 1
+    assert cost({"lt": {"payload.a.b.c.d.e": 1}}) == 2
+    assert cost({"in": {"payload" + ".a" * 32: [1, 2]}}) == 8
+    many = {"payload" + ".a" * 32 + str(n): 1 for n in range(100)}
+    assert "makes 800 comparisons" in str(_refused(InvalidFilter, condition={"eq": many}))
+
+
+@pytest.mark.parametrize("empty", [{}, {"eq": {}}, {"not": {"and": [{}, {}]}}])
+def test_conditions_that_compare_nothing_cost_as_much_as_a_comparison(empty: Any) -> None:
+    assert "comparisons; at most" in str(_refused(InvalidFilter, condition={"or": [empty] * 501}))

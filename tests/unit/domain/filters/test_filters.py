@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from random import Random
 from typing import Any
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 from harness.filter_interpreter import distance
 from harness.filter_interpreter import passes as naive_passes
 from harness.filter_samples import NOW, random_filter, random_message
+from hubbub.domain.filters import view
 from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.filters.filters import compile_filter
+from hubbub.domain.filters.values import one_of
 from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, Message
 
@@ -310,3 +313,42 @@ def test_a_thousand_filters_agree_with_their_interpretation_on_100_000_messages(
         assert found is naive_passes(definitions[which], message, NOW), definitions[which]
         passed += found
     assert 10_000 < passed < 90_000
+
+
+def test_a_path_ends_at_the_first_name_that_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    element = view._element
+
+    def counted(value: Any, key: str) -> Any:
+        looked_at.append(key)
+        return element(value, key)
+
+    monkeypatch.setattr(view, "_element", counted)
+    assert not _holds({"eq": {"payload.a.b.c.d.e": 1}}, b'{"a": 7}')
+    assert looked_at == ["b"]
+    looked_at.clear()
+    assert not _holds({"eq": {"payload.x.b.c.d.e": 1}}, b'{"a": 7}')
+    assert looked_at == []
+
+
+def test_a_list_of_values_is_not_searched_one_after_the_other() -> None:
+    test = one_of([None] * 2000 + [True] * 2000)
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        assert not test(False)
+    finally:
+        sys.setprofile(None)
+    assert calls < 10
+
+
+def test_decoding_a_payload_counts_once() -> None:
+    seen = MessageView(_message(b'"' + b"x" * 62 + b'"'), NOW)
+    assert seen.unread == 2
+    assert seen.payload == "x" * 62
+    assert seen.unread == 0

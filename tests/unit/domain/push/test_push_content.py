@@ -25,6 +25,12 @@ def message(payload: bytes = b'{"a":1}', content_type: str = JSON) -> Message:
     return Message("m1", "acme", "news", "said", payload, content_type, 1_000, 7, "ann")
 
 
+@pytest.mark.parametrize(("after_ms", "left"), [(0, 1), (1, 1), (999, 1), (1_000, 0), (9_000, 0)])
+def test_a_push_for_one_second_never_becomes_one_for_now_or_never(after_ms: int, left: int) -> None:
+    note = note_of(message(), PushOptions(title="t", ttl=1))
+    assert note.seconds_left(note.published_at + after_ms) == left
+
+
 def rendered(platform: Any, options: PushOptions, of: Message | None = None) -> Any:
     body = render(platform, note_of(of or message(), options))
     assert len(body) <= LIMITS[platform]

@@ -8,14 +8,16 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from harness.engine import Alone
 from harness.running_hub import OPEN, open_hub
-from hubbub.domain.documents.changes import ChangeOptions, DocumentQuery
+from hubbub.domain.documents.changes import ChangeOptions, ChangeOutcome, DocumentQuery
+from hubbub.domain.documents.steps import STEP
 from hubbub.domain.permissions import Identity, Level
+from hubbub.engine.documents.service import Documents
 
 pytestmark = pytest.mark.spec("SEC-01")
 
@@ -35,13 +37,17 @@ async def alone(tmp_path: Path) -> AsyncIterator[Alone]:
         yield running
 
 
-async def change(alone: Alone, patch: bytes) -> None:
+async def change(
+    alone: Alone, patch: bytes, kind: Literal["merge", "patch"] = "merge", channel: str = CHANNEL
+) -> ChangeOutcome:
     hub = alone.node.node.hub("acme")
-    await alone.node.node.documents.settle(hub, SERVICE, CHANNEL, patch, ChangeOptions("merge"))
+    options = ChangeOptions(kind)
+    done = await alone.node.node.feature(Documents).settle(hub, SERVICE, channel, patch, options)
+    return done.outcome
 
 
 async def read(alone: Alone, **query: Any) -> None:
-    found = await alone.node.bus.document(DocumentQuery("acme", CHANNEL, **query))
+    found = await alone.node.bus.ask(DocumentQuery("acme", CHANNEL, **query))
     assert len(found.document or b"") > 100_000
 
 
@@ -83,7 +89,7 @@ async def test_large_documents_leave_turns_to_others(
 
 async def test_a_small_part_of_a_large_document_waits_for_nobody_after_it(alone: Alone) -> None:
     async def small() -> None:
-        found = await alone.node.bus.document(DocumentQuery("acme", CHANNEL, "/parts/a/0"))
+        found = await alone.node.bus.ask(DocumentQuery("acme", CHANNEL, "/parts/a/0"))
         assert found.document == b'{"n":0,"text":"xxxxxxxxxxxxxxxxxxxx"}'
 
     assert max(await turns_between(small)) < LEAST_TURNS
@@ -93,5 +99,41 @@ async def test_changes_that_wait_behind_large_ones_are_all_applied_in_order(alon
     patches = [json.dumps({"n": number, "parts": {"a": ROWS}}).encode() for number in range(4)]
     small = [json.dumps({"n": number}).encode() for number in range(4, 8)]
     await asyncio.gather(*(change(alone, patch) for patch in [*patches, *small]))
-    found = await alone.node.bus.document(DocumentQuery("acme", CHANNEL, "/n"))
+    found = await alone.node.bus.ask(DocumentQuery("acme", CHANNEL, "/n"))
     assert (found.document, found.state.version) == (b"7", 10)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param([[] for _ in range(60_000)], id="lists"),
+        pytest.param([{"$$bytes": 0}] * 15_000, id="names that are written otherwise"),
+    ],
+)
+async def test_a_small_change_that_looks_through_much_leaves_turns_to_others(
+    alone: Alone, value: Any
+) -> None:
+    place = "doc:moved"
+    whole = json.dumps([{"op": "add", "path": "", "value": {"a": value, "b": {}}}]).encode()
+    await change(alone, whole, "patch", place)
+    moves = [
+        {"op": "move", "from": "/a", "path": "/b/c"},
+        {"op": "move", "from": "/b/c", "path": "/a"},
+    ]
+    patch = json.dumps(moves * 3).encode()
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    done = await change(alone, patch, "patch", place)
+    counting.cancel()
+    assert turns > 2 * 15_000 // STEP
+    query = DocumentQuery("acme", place, at=done.version)
+    found = await alone.node.bus.ask(query)
+    assert found.document is not None
+    assert json.loads(found.document) == {"a": value, "b": {}}

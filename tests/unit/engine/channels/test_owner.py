@@ -20,7 +20,8 @@ from hubbub.domain.messages import JSON, Message
 from hubbub.domain.names import PARTITIONS, partition_of
 from hubbub.domain.rules import Quotas, Rules
 from hubbub.engine.channels.announcements import ROUND
-from hubbub.ports.bus import Attachment, Following, PublishOutcome
+from hubbub.engine.channels.stored_bytes import ENVELOPE_BYTES
+from hubbub.ports.bus import Attach, Attachment, Detach, FollowedState, PublishOutcome
 from hubbub.ports.storage.messages import ChannelHead
 
 pytestmark = pytest.mark.spec("LIVE-10", "OPS-03")
@@ -172,7 +173,7 @@ async def test_who_follows_many_channels_does_not_wait_for_one_that_moves_meanwh
 
     monkeypatch.setattr(alone.store, "read_head", slowly)
     owner = alone.node.owner
-    followings = [Following("acme", name, (), 1) for name in ("stays", "moves")]
+    followings = [FollowedState("acme", name, (), 1) for name in ("stays", "moves")]
     following = asyncio.ensure_future(owner.follow("north", followings))
     while owner.channels.count() < 2:
         await asyncio.sleep(0)
@@ -219,9 +220,9 @@ async def test_a_channel_that_could_not_be_loaded_is_loaded_with_the_next_reques
     publisher.publish(2)
     assert await publisher.all_answered() == ["store_unavailable"] * 2
     with pytest.raises(StoreUnavailable):
-        await alone.node.bus.attach("acme", "news")
+        await alone.node.bus.ask(Attach("acme", "news"))
     with pytest.raises(StoreUnavailable):
-        await alone.node.bus.history(HistoryQuery("acme", "news", 10))
+        await alone.node.bus.ask(HistoryQuery("acme", "news", 10))
     alone.store.read_head = read_head  # type: ignore[method-assign]
     publisher.publish(1)
     assert (await publisher.all_answered())[2:] == [1]
@@ -253,12 +254,12 @@ async def test_idle_channels_are_let_go_and_go_on_where_they_were(alone: Alone) 
     publisher = Publisher(alone)
     publisher.publish(2)
     await publisher.all_answered()
-    before = await alone.node.bus.attach("acme", "news")
-    alone.node.bus.detach("acme", "news")
+    before = await alone.node.bus.ask(Attach("acme", "news"))
+    alone.node.bus.tell(Detach("acme", "news"))
     alone.clock.advance(61)
     assert alone.node.owner.channels.close_idle(60) == 1
     assert alone.node.owner.channels.count() == 0
-    after = await alone.node.bus.attach("acme", "news")
+    after = await alone.node.bus.ask(Attach("acme", "news"))
     assert (after.epoch, after.head) == (before.epoch, 2)
 
 
@@ -290,18 +291,21 @@ async def test_a_live_channel_that_comes_back_has_an_epoch_that_nobody_has_seen(
     tmp_path: Path,
 ) -> None:
     async with Alone(tmp_path) as alone:
-        first = await alone.node.bus.attach("acme", "news")
-        alone.node.bus.detach("acme", "news")
+        first = await alone.node.bus.ask(Attach("acme", "news"))
+        alone.node.bus.tell(Detach("acme", "news"))
         alone.clock.advance(61)
         alone.node.owner.channels.close_idle(60)
-        second = await alone.node.bus.attach("acme", "news")
+        second = await alone.node.bus.ask(Attach("acme", "news"))
         assert second.epoch != first.epoch
         query = HistoryQuery("acme", "news", 10, after=0, epoch=first.epoch)
-        assert (await alone.node.bus.history(query)).recovered is False
+        assert (await alone.node.bus.ask(query)).recovered is False
+
+
+SMALL = 1 + ENVELOPE_BYTES
 
 
 async def test_quotas_of_channels_and_stored_bytes_are_kept(tmp_path: Path) -> None:
-    hub = open_hub(rules=STORED, quotas=Quotas(channels=2, stored_bytes=3))
+    hub = open_hub(rules=STORED, quotas=Quotas(channels=2, stored_bytes=3 * SMALL))
     async with Alone(tmp_path, hubs=[hub]) as alone:
         first, second, third = (Publisher(alone, name) for name in "abc")
         first.publish(3)
@@ -318,7 +322,7 @@ async def test_quotas_of_channels_and_stored_bytes_are_kept(tmp_path: Path) -> N
 async def test_publishes_that_end_with_their_channel_use_up_no_stored_bytes(
     tmp_path: Path, behind_append: bool
 ) -> None:
-    hub = open_hub(rules=STORED, quotas=Quotas(stored_bytes=4))
+    hub = open_hub(rules=STORED, quotas=Quotas(stored_bytes=4 * SMALL))
     async with Alone(tmp_path, hubs=[hub]) as alone:
         publisher, other = Publisher(alone), Publisher(alone, "other")
         publisher.publish(1)
@@ -340,7 +344,7 @@ async def test_publishes_that_end_with_their_channel_use_up_no_stored_bytes(
 
 async def test_a_hub_that_is_not_there_is_said_not_to_be_there(alone: Alone) -> None:
     with pytest.raises(HubNotFound):
-        await alone.node.bus.attach("nowhere", "news")
+        await alone.node.bus.ask(Attach("nowhere", "news"))
     assert alone.node.owner.channels.count() == 0
 
 
@@ -358,7 +362,7 @@ async def test_rules_that_change_during_an_append_apply_when_it_has_landed(alone
     outcomes = await publisher.all_answered()
     assert outcomes[:3] == [1, 2, 3]
     assert await stored(alone) == [1, 2, 3]
-    page = await alone.node.bus.history(HistoryQuery("acme", "news", 10, after=0))
+    page = await alone.node.bus.ask(HistoryQuery("acme", "news", 10, after=0))
     assert [message.id for message in page.messages] == ["m4", "m5"]
     assert outcomes[3:] == [1, 2], "a live channel counts for itself"
 
@@ -376,7 +380,7 @@ async def test_every_head_is_told_again_within_a_round(alone: Alone) -> None:
     """A follower that missed a message, and the two words about it, must not wait for the next."""
     names = [f"c{number}" for number in range(12)]
     for name in names:
-        await alone.node.owner.attach("other", "acme", name)
+        await alone.node.owner.ask("other", Attach("acme", name))
     told: list[str] = []
     alone.node.owner._announcements._emit = lambda nodes, hub, name, event: told.append(name)
     for _ in range(ROUND):

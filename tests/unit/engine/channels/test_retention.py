@@ -24,9 +24,11 @@ from hubbub.domain.requests import (
 )
 from hubbub.domain.rules import HubConfiguration, HubSettings, Quotas, Rules
 from hubbub.domain.topics import SubscriptionInfo, SubscriptionOptions
-from hubbub.engine.channels.retention import Retention
+from hubbub.engine.channels.stored_bytes import ENVELOPE_BYTES
 from hubbub.engine.hub import Hub
+from hubbub.engine.retention import Retention
 from hubbub.engine.topics.lags import HubLag, LagSurvey
+from hubbub.engine.topics.service import Topics
 
 pytestmark = pytest.mark.spec("ONCE-03")
 
@@ -44,9 +46,10 @@ RULES = {
     "dropping": stored(max_stored_messages=3, drop_unread=True),
     "both": stored(max_stored_messages=3, drop_unread=True, reclaim_acknowledged=True),
 }
+QUOTA = 20 * (10 + ENVELOPE_BYTES)
 HUB = HubConfiguration(
     hub="acme",
-    settings=HubSettings(allow_anonymous=True, quotas=Quotas(stored_bytes=200)),
+    settings=HubSettings(allow_anonymous=True, quotas=Quotas(stored_bytes=QUOTA)),
     rules=RULES,
     namespaces={name: name for name in RULES},
 )
@@ -59,7 +62,8 @@ class Stage:
     def __init__(self, alone: Alone) -> None:
         self.alone = alone
         self.owner = alone.node.owner
-        self.topics = alone.node.node.topics
+        self.subscriptions = alone.node.subscriptions
+        self.topics = alone.node.node.feature(Topics)
         self.exported: int | None = None
         self.retention = self._retention()
 
@@ -113,7 +117,7 @@ class Stage:
         assert self.owner.channels.count() == 0
 
     async def lag(self, series: int = 0) -> LagSurvey:
-        survey = LagSurvey(self.alone.store, self.owner, series)
+        survey = LagSurvey(self.alone.store, self.owner.terms, self.subscriptions, series)
         await survey.run()
         return survey
 
@@ -155,15 +159,15 @@ async def test_the_oldest_go_beyond_an_age(stage: Stage) -> None:
 
 async def test_the_oldest_go_beyond_a_size_and_their_bytes_are_given_back(stage: Stage) -> None:
     await stage.put("small:a", 20)
-    with pytest.raises(QuotaExceeded, match="200 stored bytes"):
+    with pytest.raises(QuotaExceeded, match=f"{QUOTA} stored bytes"):
         await stage.put("small:a")
     assert await stage.run("small:a") == [18, 19, 20]
     await stage.put("small:a", 17)
     with pytest.raises(QuotaExceeded):
         await stage.put("small:a")
     assert await stage.alone.store.stored_bytes("acme") == 200
-    assert stage.owner.counters["acme"].reclaimed == 17
-    assert stage.owner.counters["acme"].reclaimed_bytes == 170
+    assert stage.subscriptions.counters["acme"].reclaimed == 17
+    assert stage.subscriptions.counters["acme"].reclaimed_bytes == 170
 
 
 @pytest.mark.parametrize("is_open", [True, False])
@@ -241,12 +245,12 @@ async def test_a_limit_that_drops_is_counted_by_whoever_missed_something(
     slow, quick = await stage.info("dropping:a"), await stage.info("dropping:a", "quick")
     assert (slow.missed, slow.floor, slow.lag) == (4, 6, 3)
     assert (quick.missed, quick.floor, quick.lag) == (0, 9, 0)
-    assert stage.owner.counters["acme"].missed == 4
+    assert stage.subscriptions.counters["acme"].missed == 4
     assert await stage.get("dropping:a") == [7, 8, 9]
-    await stage.owner.durable.settle()
+    await stage.subscriptions.settle()
     stage.forget()
     assert (await stage.info("dropping:a")).missed == 4, "it is on disk, and counted once"
-    assert stage.owner.counters["acme"].missed == 4
+    assert stage.subscriptions.counters["acme"].missed == 4
 
 
 async def test_dropping_and_reclaiming_go_together(stage: Stage) -> None:
@@ -334,7 +338,7 @@ async def test_what_was_done_for_subscriptions_is_counted(stage: Stage) -> None:
     await stage.ack("kept:a", 2)
     await stage.ack("kept:a", 2)
     assert await stage.get("kept:a") == []
-    await stage.owner.durable.settle()
-    counters = stage.owner.counters["acme"]
+    await stage.subscriptions.settle()
+    counters = stage.subscriptions.counters["acme"]
     assert (counters.handed_out, counters.acknowledged) == (3, 2)
     assert (counters.redelivered, counters.dead_letters) == (0, 1)

@@ -10,7 +10,7 @@ import pytest
 from hubbub.domain.communication.peers import Address, PeerInfo
 from hubbub.domain.errors import StoreUnavailable
 from hubbub.engine.communication.lookups import Lookups
-from hubbub.engine.communication.planning import Info, Refusal
+from hubbub.engine.communication.planning import Info, NotDeliverable
 
 
 class Store:
@@ -33,7 +33,7 @@ class Store:
 
     async def ask(self, peer: str) -> Info:
         self.asked.append(peer)
-        return Refusal("unknown peer")
+        return NotDeliverable("unknown peer")
 
 
 def version(info: Info) -> str:
@@ -53,7 +53,7 @@ async def test_a_peer_that_many_ask_for_is_read_once_and_later_ones_together() -
     await asyncio.sleep(0)
     store.gate.set()
     found = await asyncio.gather(*asking[1:])
-    assert found[-1]["stranger"] == Refusal("unknown peer")
+    assert found[-1]["stranger"] == NotDeliverable("unknown peer")
     await asyncio.gather(*late)
     assert store.reads == [["p0", "stranger", "p1", "p2"], [f"q{n}" for n in range(5)]]
     assert store.asked == ["stranger"]

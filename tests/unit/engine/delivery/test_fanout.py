@@ -26,6 +26,7 @@ from hubbub.engine.delivery.fanout import (
     Group,
 )
 from hubbub.engine.delivery.feed import Feed
+from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.engine.hub import Hub
 from hubbub.ports.connection import Connection
 from hubbub.ports.encoding import Encoder
@@ -374,7 +375,7 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
 ) -> None:
     """Slow readers that all take another encoding than the others are a group of their own."""
     hub = Hub(HubConfiguration("acme"), HubCounters(), 0.0)
-    feed = Feed(hub, "news", Mock(), Fanout(Wire(), FakeClock()), FakeClock(), Mock())
+    feed = Feed(hub, "news", Mock(), Fanout(Wire(), FakeClock()), FakeClock(), Mock(), RoomFeeds())
     common, rare = Bytes(), Bytes()
     for ear in ears_of(1000, slow=slow):
         ear.encoder = rare if ear.behind else common

@@ -12,17 +12,17 @@ import pytest_asyncio
 from harness.engine import Alone, publish
 from harness.feeds import Following, ScriptedOwner, published
 from harness.running_hub import OPEN, open_hub
+from hubbub.domain.asking import FeedEvent
 from hubbub.domain.notices import (
     ChannelReset,
     Member,
     Occupancy,
     Subscribed,
 )
-from hubbub.domain.requests import ChannelRequest, Subscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem
 from hubbub.domain.rules import Rules
 from hubbub.engine.sessions.attendance import with_changes
 from hubbub.ports.bus import (
-    FeedEvent,
     HeadAnnounced,
     MembersJoined,
     MembersLeft,
@@ -211,7 +211,7 @@ async def test_a_message_that_comes_while_a_node_attaches_does_not_fall_in_betwe
         publish(speaker, "news", b"0")
         for turns in range(8):
             listener = alone.node.connect()
-            listener.say(Subscribe((ChannelRequest("news"),)))
+            listener.say(Subscribe((SubscribeItem("news"),)))
             for _ in range(turns):
                 await asyncio.sleep(0)
             publish(speaker, "news", b"%d" % turns)

@@ -15,15 +15,15 @@ from hubbub.domain.errors import HubbubError
 from hubbub.domain.filters.definition import FilterDefinition
 from hubbub.domain.notices import (
     ChannelReset,
-    Delivery,
     FilterSet,
+    MessageDelivery,
     RestoreKey,
     SessionRestored,
     Subscribed,
     Unsubscribed,
 )
 from hubbub.domain.permissions import Grant, Identity
-from hubbub.domain.requests import ChannelRequest, Position, Restore, SetFilter, Subscribe
+from hubbub.domain.requests import Position, Restore, SetFilter, Subscribe, SubscribeItem
 from hubbub.domain.rules import ChannelSettings, Rules
 from hubbub.ports.storage.administration import Revocation
 
@@ -42,14 +42,14 @@ async def follow(
     connection = node.connect() if identity is None else node.connect(identity=identity)
     receive(connection, SetFilter(FilterDefinition("f", followed, condition=LARGE), req_id=1))
     await connection.next(FilterSet)
-    receive(connection, Subscribe((ChannelRequest(followed, **position),), req_id=2))
+    receive(connection, Subscribe((SubscribeItem(followed, **position),), req_id=2))
     await connection.until(lambda: any(each.req_id == 2 for each in connection.all(Subscribed)))
     return connection
 
 
 def heard(connection: FakeConnection) -> list[tuple[bytes, int, int | None]]:
     """Payloads, serials, and what these are said to follow."""
-    found = connection.all(Delivery)
+    found = connection.all(MessageDelivery)
     return [(each.message.payload, each.message.serial, each.previous_serial) for each in found]
 
 
@@ -142,18 +142,18 @@ async def test_what_filters_skip_is_no_loss_and_a_loss_is_told_in_spite_of_filte
     """Among what is lost there may be messages that would pass."""
     async with Alone(tmp_path, hubs=[open_hub()], live_history_messages=2) as alone:
         speaker, witness = alone.node.connect(), alone.node.connect()
-        receive(witness, Subscribe((ChannelRequest("room:1"),), req_id=1))
+        receive(witness, Subscribe((SubscribeItem("room:1"),), req_id=1))
         (position,) = (await witness.next(Subscribed)).channels
         publish(speaker, "room:1", b"2", b"1", b"1", b"3")
         await witness.delivered("room:1", 4)
 
         async def back(serial: int) -> tuple[FakeConnection, bool]:
-            known = ChannelRequest(
+            known = SubscribeItem(
                 "room:1", serial=serial, epoch=position.epoch, by_pattern=followed != "room:1"
             )
             connection = alone.node.connect()
             definition = FilterDefinition("f", followed, condition=LARGE)
-            wanted = (known,) if followed == "room:1" else (ChannelRequest(followed), known)
+            wanted = (known,) if followed == "room:1" else (SubscribeItem(followed), known)
             receive(connection, SetFilter(definition), Subscribe(wanted, req_id=2))
             await connection.until(
                 lambda: any(each.channels for each in connection.all(Subscribed))

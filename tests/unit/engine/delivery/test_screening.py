@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.engine import Alone, Cluster, FakeConnection, publish, receive, subscribe
+from harness.engine import (
+    Alone,
+    Cluster,
+    FakeConnection,
+    NoticeEncoder,
+    publish,
+    receive,
+    subscribe,
+)
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.errors import HubbubError, NotFound, NotPermitted
 from hubbub.domain.filters.definition import FilterDefinition
@@ -20,12 +28,12 @@ from hubbub.domain.filters.view import MessageView
 from hubbub.domain.messages import JSON, Attributes
 from hubbub.domain.notices import (
     ChannelReset,
-    Delivery,
     Failed,
     FilterList,
     FilterSet,
     FilterUnset,
     HistoryPage,
+    MessageDelivery,
     Occupancy,
     RestoreKey,
     SessionRestored,
@@ -105,7 +113,7 @@ async def _settled(alone: Alone) -> None:
 
 def _heard(connection: FakeConnection) -> list[tuple[int, int | None]]:
     """Serials, each with what it is said to follow."""
-    return [(each.message.serial, each.previous_serial) for each in connection.all(Delivery)]
+    return [(each.message.serial, each.previous_serial) for each in connection.all(MessageDelivery)]
 
 
 def _feed(alone: Alone) -> Feed:
@@ -167,7 +175,7 @@ async def test_a_filter_for_a_channel_leaves_other_channels_alone(alone: Alone) 
     await subscribe(follower, "news", "sports")
     publish(alone.node.connect(), "news", _number(1), _number(2))
     publish(alone.node.connect(), "sports", _number(1), _number(2))
-    await follower.until(lambda: len(follower.all(Delivery)) == 3)
+    await follower.until(lambda: len(follower.all(MessageDelivery)) == 3)
     assert len(follower.deliveries("sports")) == 2
 
 
@@ -187,7 +195,7 @@ async def test_other_notices_pass_in_their_order(alone: Alone) -> None:
     feed.say(Occupancy("news", 7))
     publish(alone.node.connect(), "news", _number(4))
     await follower.delivered("news", 2)
-    assert [type(each) for each in follower.heard] == [Delivery, Occupancy, Delivery]
+    assert [type(each) for each in follower.heard] == [MessageDelivery, Occupancy, MessageDelivery]
     assert _heard(follower) == [(1, None), (3, 1)]
 
 
@@ -214,6 +222,57 @@ async def test_a_costly_filter_is_evaluated_in_slices_between_which_others_are_s
             await asyncio.sleep(0)
             seen.append(len(_heard(follower)))
         assert seen == [2, 4, 6, 8, 10]
+
+
+async def test_a_stream_of_several_channels_is_filtered_in_slices_and_written_as_it_is_encoded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "SLICE_CHECKS", 2)
+    async with Alone(tmp_path) as alone:
+        stream, encoder = alone.node.connect(), NoticeEncoder()
+        monkeypatch.setattr(encoder, "in_order", True)
+        stream.encoder, stream._read = encoder, encoder.read
+        await _set(stream, EVEN, channel="news")
+        await subscribe(stream, "news", "other")
+        publisher = alone.node.connect()
+        seen = []
+        for number in range(10):
+            publish(publisher, "news", _number(2 * number))
+            publish(publisher, "other", _number(number))
+        _feed(alone).say(Occupancy("news", 7))
+        while len(_heard(stream)) < 20:
+            await asyncio.sleep(0)
+            seen.append(len(_heard(stream)))
+        await _settled(alone)
+        assert len(seen) >= 5
+        assert Occupancy("news", 7) in stream.heard
+        assert [each for each in stream.heard if isinstance(each, MessageDelivery | Occupancy)] == [
+            each for each in encoder._notices if isinstance(each, MessageDelivery | Occupancy)
+        ]
+
+
+async def test_decoding_large_payloads_takes_slices_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "SLICE_CHECKS", 40)
+    async with Alone(tmp_path) as alone:
+        follower = await _follow(alone, EVEN)
+        large = msgspec.json.encode({"even": True, "x": "x" * 3200})
+        publish(alone.node.connect(), "news", *[large] * 5)
+        seen = []
+        while len(_heard(follower)) < 5:
+            await asyncio.sleep(0)
+            seen.append(len(_heard(follower)))
+        assert seen == [1, 2, 3, 4, 5]
+
+
+async def test_a_group_that_is_behind_with_its_filters_is_congested(alone: Alone) -> None:
+    await _follow(alone, {"or": [{"eq": {"payload.even": n}} for n in range(500)]})
+    (group,) = _feed(alone).filtered.values()
+    message = await _message(alone, 2)
+    for _ in range(200):
+        group.offer(screening.Offer(MessageView(message, 0), "", None, set()))
+    assert group.congested
 
 
 async def test_a_filtered_group_that_passes_nothing_is_never_congested(alone: Alone) -> None:
@@ -255,8 +314,13 @@ async def test_a_filter_holds_for_what_is_published_after_its_confirmation(tmp_p
         await _set(follower, EVEN)
         publish(publisher, "news", *map(_number, range(6, 10)))
         await follower.delivered("news", 7)
-        told = [each for each in follower.heard if isinstance(each, Delivery | FilterSet)]
-        assert [type(each) for each in told] == [*[Delivery] * 5, FilterSet, Delivery, Delivery]
+        told = [each for each in follower.heard if isinstance(each, MessageDelivery | FilterSet)]
+        assert [type(each) for each in told] == [
+            *[MessageDelivery] * 5,
+            FilterSet,
+            MessageDelivery,
+            MessageDelivery,
+        ]
         assert _heard(follower)[4:] == [(5, None), (6, None), (8, 6)]
 
 
@@ -342,8 +406,8 @@ async def test_a_retained_message_is_filtered(alone: Alone) -> None:
     witness = await _follow(alone)
     publish(alone.node.connect(), "news", _number(1), retain=True)
     await witness.delivered("news", 1)
-    assert [each.retained for each in (await _follow(alone, ODD)).all(Delivery)] == [True]
-    assert (await _follow(alone, EVEN)).all(Delivery) == []
+    assert [each.retained for each in (await _follow(alone, ODD)).all(MessageDelivery)] == [True]
+    assert (await _follow(alone, EVEN)).all(MessageDelivery) == []
 
 
 async def _history(client: FakeConnection, **query: Any) -> HistoryPage:
@@ -391,6 +455,40 @@ async def test_history_looks_at_a_bounded_number_of_messages_and_says_where_to_g
         found += _serials(page)
         requests += 1
     assert (found, requests) == ([29], 3)
+
+
+async def test_a_hub_screens_one_slice_in_a_turn_whoever_asks(
+    alone: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screening, "SLICE_CHECKS", 2)
+    await _publish(alone, *range(1, 31))
+    screened = 0
+
+    class Counted(Screen):
+        __slots__ = ()
+
+        def __init__(self, filters: Any) -> None:
+            super().__init__(filters)
+            evaluate = self.passes
+
+            def counted(view: MessageView) -> bool:
+                nonlocal screened
+                screened += 1
+                return evaluate(view)
+
+            self.passes = counted
+
+    monkeypatch.setattr("hubbub.domain.filters.filters.Screen", Counted)
+    clients = [alone.node.connect() for _ in range(5)]
+    pages = [asyncio.create_task(_history(c, filter={"condition": ODD})) for c in clients]
+    turns = 0
+    while not all(page.done() for page in pages):
+        before = screened
+        await asyncio.sleep(0)
+        turns += screened > before
+    assert screened == 5 * 30
+    assert turns > 60  # of two messages, but for the first slices
+    assert [len((await page).messages) for page in pages] == [15] * 5
 
 
 # -- coming back --------------------------------------------------------------------------------
@@ -447,6 +545,7 @@ async def test_a_new_epoch_begins_without_skipped_messages(alone: Alone) -> None
     await _publish(alone, 1)
     feed = _feed(alone)
     feed.reset("another", 5)
+    await _settled(alone)
     (group,) = feed.filtered.values()
     assert group.skipped_after is None
     await follower.next(ChannelReset)
@@ -475,3 +574,23 @@ async def test_location_and_headers_are_filtered_as_published(alone: Alone) -> N
     await witness.delivered("news", 3)
     await _settled(alone)
     assert _heard(follower) == [(1, None)]
+
+
+@pytest.mark.spec("LIVE-15")
+async def test_a_session_with_a_filter_that_is_no_longer_accepted_is_not_restored(
+    alone: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = alone.node.connect(identity=ANN)
+    key = await client.next(RestoreKey)
+    with monkeypatch.context() as earlier:
+        earlier.setattr("hubbub.domain.filters.conditions.MAX_DEPTH", 1000)
+        await _set(client, {"eq": {"payload" + ".a" * 100: 1}})
+    client.error = HubbubError("the connection is gone")
+    assert client.session is not None
+    client.session.disconnected()
+    back = alone.node.connect()
+    receive(back, Restore(key.restore_key))
+    failed = await back.next(Failed)
+    assert failed.error.code == "restore_failed"
+    assert "has 100 names after payload" in failed.error.message
+    assert len(alone.node.node.hub("acme").sessions) == 1

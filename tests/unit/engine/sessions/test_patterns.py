@@ -13,16 +13,17 @@ import pytest
 from harness.engine import Alone, FakeConnection, publish, receive
 from harness.running_hub import OPEN, open_hub
 from hubbub.domain.notices import (
-    Delivery,
     Failed,
+    MessageDelivery,
     Occupancy,
     Presence,
     Subscribed,
     Unsubscribed,
 )
 from hubbub.domain.permissions import Grant, Identity, Level
-from hubbub.domain.requests import ChannelRequest, Subscribe, Unsubscribe
+from hubbub.domain.requests import Subscribe, SubscribeItem, Unsubscribe
 from hubbub.domain.rules import ChannelSettings, HubConfiguration, Rules
+from hubbub.ports.bus import Attach, MembersQuery, OccupancyQuery
 from hubbub.ports.storage.administration import Revocation
 
 pytestmark = pytest.mark.spec("LIVE-19")
@@ -31,10 +32,10 @@ STORED = msgspec.structs.replace(OPEN, store=True, retain=True)
 
 
 async def follow(
-    connection: FakeConnection, *patterns: str, channels: Iterable[ChannelRequest] = (), **f: Any
+    connection: FakeConnection, *patterns: str, channels: Iterable[SubscribeItem] = (), **f: Any
 ) -> Subscribed:
     """The answer to a subscription to patterns."""
-    wanted = (*channels, *(ChannelRequest(pattern, **f) for pattern in patterns))
+    wanted = (*channels, *(SubscribeItem(pattern, **f) for pattern in patterns))
     req_id = 1 + sum(each.req_id > 0 for each in connection.all(Subscribed))
     receive(connection, Subscribe(wanted, req_id=req_id))
     await connection.until(
@@ -73,7 +74,7 @@ async def test_channels_that_come_into_being_are_delivered_from_their_first_mess
         assert not heard(listener, "room:1:side")
         assert not heard(listener, "lobby")
         assert told_of(listener) == {"room:1": 0, "room:2": 0}
-        first = listener.heard.index(listener.all(Delivery)[0])
+        first = listener.heard.index(listener.all(MessageDelivery)[0])
         confirmed = listener.heard.index(listener.all(Subscribed)[1])
         assert confirmed < first, "a position comes before what follows it"
 
@@ -96,7 +97,7 @@ async def test_channels_that_are_there_are_confirmed_with_their_positions(tmp_pa
 async def test_a_message_comes_once_however_many_subscriptions_match(tmp_path: Path) -> None:
     async with Alone(tmp_path) as alone:
         listener, speaker = alone.node.connect(), alone.node.connect()
-        await follow(listener, "room:*", "*", "room:#", channels=[ChannelRequest("room:1")])
+        await follow(listener, "room:*", "*", "room:#", channels=[SubscribeItem("room:1")])
         publish(speaker, "room:1", b"1")
         publish(speaker, "room:2", b"2")
         await listener.delivered("room:2", 1)
@@ -108,7 +109,7 @@ async def test_a_message_comes_once_however_many_subscriptions_match(tmp_path: P
 async def test_patterns_and_names_end_independently_of_each_other(tmp_path: Path) -> None:
     async with Alone(tmp_path) as alone:
         listener, speaker = alone.node.connect(), alone.node.connect()
-        await follow(listener, "room:*", "*:1", channels=[ChannelRequest("room:1")])
+        await follow(listener, "room:*", "*:1", channels=[SubscribeItem("room:1")])
         publish(speaker, "room:2", b"a")
         await listener.delivered("room:2", 1)
         receive(listener, Unsubscribe(("room:1", "room:2"), req_id=7))
@@ -145,20 +146,20 @@ async def test_a_subscription_by_name_takes_over_from_the_pattern_and_counts(
     async with Alone(tmp_path, hubs=[open_hub(rules=rules)]) as alone:
         watcher, guest = alone.node.connect(), alone.node.connect()
         await follow(watcher, "room:*")
-        receive(guest, Subscribe((ChannelRequest("room:1"),), req_id=1))
+        receive(guest, Subscribe((SubscribeItem("room:1"),), req_id=1))
         present = await guest.next(Presence)
         assert guest.session is not None
         assert watcher.session is not None
         assert [each.session_id for each in present.members] == [guest.session.id]
         assert (await guest.next(Occupancy)).count == 1
-        receive(watcher, Subscribe((ChannelRequest("room:1"),), req_id=5))
+        receive(watcher, Subscribe((SubscribeItem("room:1"),), req_id=5))
         both = {guest.session.id, watcher.session.id}
         state = await watcher.next(Presence)
         assert {each.session_id for each in state.members} == both
         receive(watcher, Unsubscribe(("room:1",), req_id=6))
         await watcher.next(Unsubscribed)
-        assert len(await alone.node.bus.members("acme", "room:1")) == 1
-        assert await alone.node.bus.occupancy("acme", "room:1") == 1
+        assert len(await alone.node.bus.ask(MembersQuery("acme", "room:1"))) == 1
+        assert await alone.node.bus.ask(OccupancyQuery("acme", "room:1")) == 1
         publish(guest, "room:1", b"1")
         await watcher.delivered("room:1", 1)
 
@@ -303,7 +304,7 @@ async def test_who_follows_a_channel_by_name_keeps_it_open_for_patterns(tmp_path
     async with Alone(tmp_path) as alone:
         listener, guest = alone.node.connect(), alone.node.connect()
         await follow(listener, "room:*")
-        receive(guest, Subscribe((ChannelRequest("room:1"),), req_id=1))
+        receive(guest, Subscribe((SubscribeItem("room:1"),), req_id=1))
         await guest.next(Subscribed)
         await listener.until(lambda: "room:1" in told_of(listener))
         alone.clock.advance(1000)
@@ -325,8 +326,8 @@ async def test_a_match_brings_the_retained_message_and_recovery_is_by_channel(
         publish(speaker, "kept:1", b"now", retain=True, req_id=1)
         await speaker.until(lambda: len(speaker.heard) >= 5)
         listener = alone.node.connect()
-        epoch = (await alone.node.bus.attach("acme", "kept:2")).epoch
-        position = ChannelRequest("kept:2", serial=1, epoch=epoch, by_pattern=True)
+        epoch = (await alone.node.bus.ask(Attach("acme", "kept:2"))).epoch
+        position = SubscribeItem("kept:2", serial=1, epoch=epoch, by_pattern=True)
         await follow(listener, "kept:*", channels=[position])
         await listener.until(lambda: len(told_of(listener)) == 3)
         await settle(alone)
@@ -366,18 +367,18 @@ async def test_what_is_not_in_a_position_is_recovered_by_time(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("wanted", "code", "words"),
     [
-        (ChannelRequest("a" * 300 + "*"), "invalid_name", "at most 255"),
-        (ChannelRequest("room:\n*"), "invalid_name", "'\\n'"),
-        (ChannelRequest("room:*", serial=3), "bad_request", "`timestamp`"),
-        (ChannelRequest("room:1", by_pattern=True), "not_permitted", "no pattern of this session"),
+        (SubscribeItem("a" * 300 + "*"), "invalid_name", "at most 255"),
+        (SubscribeItem("room:\n*"), "invalid_name", "'\\n'"),
+        (SubscribeItem("room:*", serial=3), "bad_request", "`timestamp`"),
+        (SubscribeItem("room:1", by_pattern=True), "not_permitted", "no pattern of this session"),
     ],
 )
 async def test_bad_patterns_are_refused_by_name(
-    tmp_path: Path, wanted: ChannelRequest, code: str, words: str
+    tmp_path: Path, wanted: SubscribeItem, code: str, words: str
 ) -> None:
     async with Alone(tmp_path) as alone:
         listener = alone.node.connect()
-        receive(listener, Subscribe((wanted, ChannelRequest("fine:*")), req_id=1))
+        receive(listener, Subscribe((wanted, SubscribeItem("fine:*")), req_id=1))
         answer = await listener.next(Subscribed)
         assert [each.error.code for each in answer.failures] == [code]
         assert words in answer.failures[0].error.message
@@ -454,7 +455,7 @@ async def test_who_was_told_that_there_is_no_room_costs_new_channels_nothing(
 @pytest.mark.spec("SEC-01")
 async def test_a_pattern_that_is_named_often_is_asked_for_once(tmp_path: Path) -> None:
     async with Alone(tmp_path) as alone:
-        first = ChannelRequest("b:*", timestamp=1)
+        first = SubscribeItem("b:*", timestamp=1)
         answer = await follow(alone.node.connect(), *["a:*", "b:*"] * 100, channels=[first])
         assert [each.pattern for each in answer.patterns] == ["b:*", "a:*"]
         assert not answer.failures

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from harness.engine import Alone, EngineNode, FakeConnection, NoticeEncoder, receive
 from harness.running_hub import OPEN, open_hub
+from hubbub.domain.asking import OwnerRequest
 from hubbub.domain.errors import Unavailable
 from hubbub.domain.history import HistoryQuery
 from hubbub.domain.messages import JSON
 from hubbub.domain.notices import (
-    Delivery,
     Failed,
-    HistoryPage,
-    Member,
+    MessageDelivery,
     Presence,
     Subscribed,
 )
 from hubbub.domain.permissions import ANONYMOUS
-from hubbub.domain.requests import ChannelRequest, PublishItem, Subscribe
+from hubbub.domain.requests import PublishItem, Subscribe, SubscribeItem
 from hubbub.engine.sessions.plans import KEPT_BYTES
-from hubbub.ports.bus import Attachment
+from hubbub.ports.bus import Attach, Attachment, MembersQuery
 
 pytestmark = pytest.mark.spec("LIVE-08")
 
@@ -52,13 +52,14 @@ async def test_the_owners_of_many_channels_are_asked_side_by_side(tmp_path: Path
     async with Alone(tmp_path) as alone:
         owners = Owners()
 
-        async def attach(hub: str, channel: str) -> Attachment:
-            await owners.ask(channel)
+        async def attach(request: OwnerRequest[Any], /) -> Any:
+            assert isinstance(request, Attach)
+            await owners.ask(request.channel)
             return Attachment("one", 3, None)
 
-        alone.node.bus.attach = attach  # type: ignore[method-assign]
+        alone.node.bus.ask = attach  # type: ignore[method-assign]
         listener = alone.node.connect()
-        receive(listener, Subscribe(tuple(ChannelRequest(name) for name in [*CHANNELS, "c1"])))
+        receive(listener, Subscribe(tuple(SubscribeItem(name) for name in [*CHANNELS, "c1"])))
         answer = await listener.next(Subscribed)
         assert sorted(owners.asked) == sorted(CHANNELS), (
             "a channel that was named twice is asked for once"
@@ -74,13 +75,17 @@ async def test_the_owners_are_asked_side_by_side_who_is_there(tmp_path: Path) ->
     async with Alone(tmp_path, hubs=[open_hub(rules=rules)]) as alone:
         owners = Owners()
 
-        async def members(hub: str, channel: str) -> tuple[Member, ...]:
-            await owners.ask(channel)
+        ask = alone.node.bus.ask
+
+        async def members(request: OwnerRequest[Any], /) -> Any:
+            if not isinstance(request, MembersQuery):
+                return await ask(request)
+            await owners.ask(request.channel)
             return ()
 
-        alone.node.bus.members = members  # type: ignore[method-assign]
+        alone.node.bus.ask = members  # type: ignore[method-assign]
         listener = alone.node.connect()
-        receive(listener, Subscribe(tuple(ChannelRequest(name) for name in CHANNELS)))
+        receive(listener, Subscribe(tuple(SubscribeItem(name) for name in CHANNELS)))
         failed = await listener.next(Failed)
         assert failed.error.code == "unavailable"
         await listener.until(lambda: len(listener.all(Presence)) == len(CHANNELS) - 1)
@@ -95,12 +100,13 @@ class Asked:
 
     def __init__(self, node: EngineNode) -> None:
         self.after: dict[str, list[int | None]] = {}
-        self._history = node.bus.history
-        node.bus.history = self._read  # type: ignore[method-assign]
+        self._ask = node.bus.ask
+        node.bus.ask = self._read  # type: ignore[method-assign]
 
-    async def _read(self, query: HistoryQuery) -> HistoryPage:
-        self.after.setdefault(query.channel, []).append(query.after)
-        return await self._history(query)
+    async def _read(self, request: OwnerRequest[Any], /) -> Any:
+        if isinstance(request, HistoryQuery):
+            self.after.setdefault(request.channel, []).append(request.after)
+        return await self._ask(request)
 
 
 async def publish_large(node: EngineNode, *channels: str) -> None:
@@ -135,7 +141,7 @@ async def test_no_page_is_held_while_a_client_does_not_read(tmp_path: Path) -> N
         asked = Asked(alone.node)
         listener = Stalling(alone.node.encoder, parts=2)
         alone.node.adopt(listener)
-        receive(listener, Subscribe((ChannelRequest("large", serial=0),)))
+        receive(listener, Subscribe((SubscribeItem("large", serial=0),)))
         await listener.delivered("large", 4)
         assert (asked.after["large"], len(listener.deliveries("large"))) == ([0], 4)
         listener.read()
@@ -153,9 +159,9 @@ class Stalling(FakeConnection):
         self._reading = asyncio.Event()
 
     def send(self, data: bytes) -> None:
-        before = len(self.all(Delivery))
+        before = len(self.all(MessageDelivery))
         super().send(data)
-        if len(self.all(Delivery)) > before and not self._reading.is_set():
+        if len(self.all(MessageDelivery)) > before and not self._reading.is_set():
             self._parts -= 1
             self.full = self._parts <= 0
 

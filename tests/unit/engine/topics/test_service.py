@@ -49,6 +49,7 @@ from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.domain.topics import SubscriptionOptions
 from hubbub.engine.hub import Hub
 from hubbub.engine.topics import cursor_cache
+from hubbub.engine.topics.service import Topics
 from hubbub.ports.storage.messages import StoredPage
 
 STORED = msgspec.structs.replace(OPEN, store=True, live_history=False)
@@ -96,7 +97,7 @@ class Stage:
         """The serial, and whether it was there already."""
         stamp = None if sequence is None else Producer(producer, sequence, fence)
         item = PublishItem(topic or self.topic, "e", payload, JSON, producer=stamp)
-        _, outcome = await self.node.node.topics.put(self.hub, who, item)
+        _, outcome = await self.node.node.feature(Topics).put(self.hub, who, item)
         return outcome.serial, outcome.duplicate
 
     async def subscribe(
@@ -106,7 +107,7 @@ class Stage:
         start: Literal["new", "first"] | int = "new",
         who: Identity = ANONYMOUS,
     ) -> None:
-        topics = self.node.node.topics
+        topics = self.node.node.feature(Topics)
         await topics.subscribe(self.hub, who, TopicSubscribe(self.topic, name, options, start))
 
     async def get(
@@ -121,11 +122,11 @@ class Stage:
     ) -> list[int]:
         """The serials that are handed out."""
         wanted = TopicGet(self.topic, name, limit, wait, consumer, ack)
-        found = await self.node.node.topics.get(self.hub, who, wanted)
+        found = await self.node.node.feature(Topics).get(self.hub, who, wanted)
         return [article.message.serial for article in found.messages]
 
     async def ack(self, *serials: int, up_to: int | None = None, name: str = "s") -> int:
-        topics = self.node.node.topics
+        topics = self.node.node.feature(Topics)
         done = TopicAck(self.topic, name, serials, up_to)
         return (await topics.acknowledge(self.hub, ANONYMOUS, done)).floor
 
@@ -274,7 +275,7 @@ async def test_producers_of_different_users_and_topics_do_not_meet(stage: Stage)
 @pytest.mark.spec("ONCE-02")
 async def test_who_opens_a_producer_takes_it_over_and_the_former_is_told(stage: Stage) -> None:
     async def opened() -> tuple[int, int]:
-        topics = stage.node.node.topics
+        topics = stage.node.node.feature(Topics)
         state = await topics.open_producer(stage.hub, ANONYMOUS, ProducerOpen(stage.topic, "p"))
         return state.fence, state.sequence
 
@@ -354,7 +355,7 @@ async def test_what_is_acknowledged_stays_so_when_the_owner_forgets(stage: Stage
     await stage.ack(1, 3)
     stage.forget()
     wanted = TopicGet(stage.topic, "s", 100)
-    found = await stage.node.node.topics.get(stage.hub, ANONYMOUS, wanted)
+    found = await stage.node.node.feature(Topics).get(stage.hub, ANONYMOUS, wanted)
     assert [(a.message.serial, a.redelivered) for a in found.messages] == [(2, True), (4, True)]
     assert await stage.get(name="early") == [1, 2, 3, 4]
     await stage.subscribe("late", start="first")
@@ -400,9 +401,9 @@ async def test_a_hub_that_stops_sends_waiting_consumers_away_and_saves_acknowled
     await stage.get(name="idle", ack=3)
     waiting = asyncio.ensure_future(stage.get(name="idle", wait=3))
     acknowledging = asyncio.ensure_future(stage.ack(2))
-    stage.node.node.topics.draining = True
+    stage.node.node.feature(Topics).draining = True
     while not (waiting.done() and acknowledging.done()):
-        await stage.home.owner.durable.settle()
+        await stage.home.subscriptions.settle()
         await asyncio.sleep(0)
     assert await waiting == []
     assert await acknowledging == 0
@@ -414,7 +415,7 @@ async def test_a_hub_that_stops_sends_waiting_consumers_away_and_saves_acknowled
 async def test_more_producers_than_are_kept_in_memory_are_all_known(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hubbub.engine.topics.producers.MAX_PRODUCERS", 3)
+    monkeypatch.setattr("hubbub.engine.channels.producers.MAX_PRODUCERS", 3)
     for turn in (1, 2):
         for number in range(8):
             serial, duplicate = await stage.put(1, b"%d" % number, producer=f"p{number}")
@@ -423,7 +424,7 @@ async def test_more_producers_than_are_kept_in_memory_are_all_known(
 
 @pytest.mark.spec("ONCE-01")
 async def test_an_ended_subscription_is_gone_and_begins_anew(stage: Stage) -> None:
-    topics = stage.node.node.topics
+    topics = stage.node.node.feature(Topics)
     await stage.subscribe()
     await stage.put()
     await topics.unsubscribe(stage.hub, ANONYMOUS, TopicUnsubscribe(stage.topic, "s"))
@@ -445,13 +446,13 @@ async def test_a_shared_subscription_gives_each_message_to_one_consumer(stage: S
     await stage.ack(2)
     clock = stage.node.node.clock
     clock.advance(31)  # type: ignore[attr-defined]
-    stage.home.owner.durable.sweep()
+    stage.home.subscriptions.sweep()
     assert await stage.get(9, consumer="c") == [1, 3, 4, 5, 6]
 
 
 @pytest.mark.spec("ONCE-01")
 async def test_one_message_for_each_topic_of_the_caller(stage: Stage) -> None:
-    topics = stage.node.node.topics
+    topics = stage.node.node.feature(Topics)
     for topic in ("kept:a", "kept:b", "kept:c"):
         await topics.subscribe(stage.hub, ANN, TopicSubscribe(topic, "s"))
     await topics.subscribe(stage.hub, BOB, TopicSubscribe("kept:d", "s"))
@@ -482,7 +483,7 @@ async def test_one_message_for_each_topic_of_the_caller(stage: Stage) -> None:
 async def test_messages_of_many_topics_are_bounded_in_bytes_and_every_topic_has_its_turn(
     stage: Stage,
 ) -> None:
-    topics, channels = stage.node.node.topics, {f"kept:large{n}" for n in range(16)}
+    topics, channels = stage.node.node.feature(Topics), {f"kept:large{n}" for n in range(16)}
     payload = b'"%b"' % (b"x" * 150_000)
     for topic in channels:
         await topics.subscribe(stage.hub, ANN, TopicSubscribe(topic, "s"))
@@ -511,7 +512,7 @@ async def test_a_message_that_was_handed_out_too_often_goes_to_the_dead_letters(
     for _ in range(2):
         assert await stage.get(1) == [1]
     assert await stage.get(1, wait=5) == [2]
-    topics = stage.node.node.topics
+    topics = stage.node.node.feature(Topics)
     info = await topics.info(stage.hub, ANONYMOUS, stage.topic, "s")
     assert (info.dead_letters, info.floor) == (1, 1)
     page = await stage.store.read_after("acme", f"{stage.topic}.dead", 0, 9)

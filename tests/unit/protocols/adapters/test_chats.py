@@ -112,8 +112,8 @@ def test_an_answer_in_a_chat_refers_to_the_message_whose_text_it_quotes() -> Non
 
 def test_bots_and_pictures_are_left_out_and_passed() -> None:
     bot = update(**{"from": {"is_bot": True}})
-    assert telegram.read_updates(bot, "CHAT", "") == [telegram.Update(9, None)]
-    assert telegram.read_updates(update(None), "CHAT", "") == [telegram.Update(9, None)]
+    assert telegram.read_updates(bot, "CHAT", "") == [telegram.TelegramUpdate(9, None)]
+    assert telegram.read_updates(update(None), "CHAT", "") == [telegram.TelegramUpdate(9, None)]
 
 
 @given(st.text(max_size=9000), st.text(min_size=1, max_size=300))

@@ -5,12 +5,14 @@ from __future__ import annotations
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.adapters import message
-from hubbub.domain.communication.messages import PeerMessage
+from hubbub.domain.communication.contents import text_or_bytes
+from hubbub.domain.communication.messages import PeerMessage, check_sent
 from hubbub.protocols.adapters.mail_ids import (
     conversation_reference,
     incoming_id,
@@ -19,11 +21,18 @@ from hubbub.protocols.adapters.mail_ids import (
     own_messages,
     reference,
 )
-from hubbub.protocols.adapters.mail_in import Ignored, MailRules, read_mail, without_quotes
+from hubbub.protocols.adapters.mail_in import (
+    Ignored,
+    MailRefused,
+    MailRules,
+    read_mail,
+    without_quotes,
+)
 from hubbub.protocols.adapters.mail_out import NoAddress, build_mail, checked_address
 
 pytestmark = [pytest.mark.spec("COMM-03")]
 RULES = MailRules()
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
 HEAD = b"From: Ann <ann@example.org>\r\nMessage-ID: <x@example.org>\r\n"
 
 
@@ -35,10 +44,15 @@ def sent(**fields: object) -> EmailMessage:
     return found
 
 
-def read(raw: bytes, rules: MailRules = RULES) -> PeerMessage:
+def read_all(raw: bytes, rules: MailRules = RULES) -> tuple[PeerMessage, ...]:
+    """The message of the mail, and those of its attachments."""
     found = read_mail(raw, rules)
-    assert isinstance(found, PeerMessage), found
+    assert isinstance(found, tuple), found
     return found
+
+
+def read(raw: bytes, rules: MailRules = RULES) -> PeerMessage:
+    return read_all(raw, rules)[0]
 
 
 def reason(raw: bytes, rules: MailRules = RULES) -> str:
@@ -214,9 +228,83 @@ def test_the_text_is_found_among_parts_and_attachments() -> None:
     found = read(mail.as_bytes())
     assert found.content == "the text"
     assert found.headers["attachments"] == "big.pdf"
-    assert read(mail.as_bytes()[:5000]).content == "the text"  # cut off
     page = b"Content-Type: text/html\r\n\r\n<style>x</style><p>one</p><p>two <i>3</i></p>"
     assert read(HEAD + page).content == "one\ntwo 3"
+
+
+@pytest.mark.spec("COMM-12")
+def test_each_attachment_is_a_message_with_its_bytes() -> None:
+    inner = EmailMessage()
+    inner["Subject"] = "forwarded"
+    inner.set_content("inside")
+    mail = EmailMessage()
+    mail["From"], mail["Message-ID"] = "ann@example.org", "<x@example.org>"
+    mail["In-Reply-To"] = message_id("m-1", "ann", "ann@example.org", "ex.org")
+    mail.set_content("see below")
+    mail.add_attachment(PNG, "image", "png", filename="übersicht.png")
+    mail.add_attachment("a;b\r\n", subtype="csv", filename="a.csv")
+    mail.add_attachment(inner)
+    text, picture, table, forwarded = read_all(mail.as_bytes(policy=policy.SMTP))
+    assert (text.content, text.subtype) == ("see below", "REPLY")
+    assert text.headers["attachments"] == "übersicht.png, a.csv"
+    assert (picture.content, picture.subtype) == (PNG, "ATTACHMENT")
+    assert picture.headers["file"] == "übersicht.png"
+    assert picture.headers["contentType"] == "image/png"
+    assert table.content == "a;b\r\n"
+    assert isinstance(forwarded.content, str)
+    assert "inside" in forwarded.content
+    for each in (picture, table, forwarded):
+        assert (each.refers_to, each.conversation_id) == (text.refers_to, text.conversation_id)
+        assert each.headers["mail"] == text.id
+        check_sent(msgspec.structs.replace(each, sender="ann"))
+    assert len({each.id for each in (text, picture, table, forwarded)}) == 4
+    assert read_all(mail.as_bytes(policy=policy.SMTP))[1].id == picture.id
+
+
+@pytest.mark.spec("COMM-12")
+@given(st.binary(max_size=300), st.text(max_size=40), st.sampled_from(["image/png", "x", "a/b\n"]))
+def test_bytes_that_go_out_by_mail_come_in_the_same(data: bytes, name: str, kind: str) -> None:
+    headers = {"file": name, "contentType": kind}
+    mail = sent(content=data, headers=headers, language="binary", sender="desk")
+    del mail["Message-ID"], mail["Auto-Submitted"]
+    _, attached = read_all(mail.as_bytes(policy=policy.SMTP))
+    assert attached.content == text_or_bytes(data)
+    assert "Content-Language" not in mail
+
+
+@pytest.mark.spec("COMM-12")
+def test_texts_between_pictures_are_all_read() -> None:
+    mail = EmailMessage()
+    mail["From"] = "ann@example.org"
+    mail.set_content("before")
+    mail.add_attachment(PNG, "image", "png", disposition="inline")
+    mail.add_attachment("after", disposition="inline")
+    mail.add_attachment("<p>page</p>", subtype="html", disposition="inline")
+    text, picture, page = read_all(mail.as_bytes())
+    assert text.content == "before\n\nafter"
+    assert picture.content == PNG
+    assert str(page.content).strip() == "<p>page</p>"
+
+
+@pytest.mark.spec("COMM-12")
+def test_a_mail_that_cannot_be_taken_as_a_whole_is_refused() -> None:
+    long = read_mail(HEAD + b"\r\n" + b"x" * 200_001, RULES)
+    many = EmailMessage()
+    for _ in range(21):
+        many.add_attachment(b"x", "image", "png")
+    boundary = b"Content-Type: multipart/mixed; boundary=b\r\n\r\n"
+    parts = read_mail(HEAD + boundary + b"--b\r\n\r\nx\r\n" * 200 + b"--b--\r\n", RULES)
+    for found in (long, parts, read_mail(many.as_bytes(), RULES)):
+        assert isinstance(found, MailRefused), found
+        assert "more than" in found.reason or "at most" in found.reason
+
+
+@pytest.mark.spec("COMM-12")
+def test_spaces_and_joined_letters_of_a_text_stay() -> None:
+    text = "10\u00a0kg, \u200d\u200c, 👩\u200d👧, \u00ad"
+    head = b"Content-Type: text/plain; charset=utf-8\r\n\r\n"
+    assert read(HEAD + head + text.encode()).content == text
+    assert read(HEAD + head + b"a\x00\x1b[0mb\xc2\x85").content == "a[0mb"
 
 
 def test_parts_inside_parts_end_somewhere() -> None:
@@ -256,8 +344,7 @@ _LINES = st.sampled_from(
 @given(st.lists(_LINES, max_size=30))
 def test_no_broken_mail_breaks_the_reader(lines: list[bytes]) -> None:
     found = read_mail(b"\r\n".join(lines), RULES)
-    if isinstance(found, PeerMessage):
-        found.content.encode()
-        for value in found.headers.values():
+    for each in found if isinstance(found, tuple) else ():
+        for value in each.headers.values():
             value.encode()
             assert "\n" not in value

@@ -9,7 +9,7 @@ import pytest
 
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.messages import BINARY, JSON, TEXT, Message
-from hubbub.domain.requests import Rejected
+from hubbub.domain.requests import UndecodableRequest
 from hubbub.protocols.json.codec import JSON_V1
 
 
@@ -17,9 +17,9 @@ def decode(event: str, payload: Any) -> list[requests.Request]:
     return JSON_V1.decode(json.dumps({"event": event, "payload": payload}).encode())
 
 
-def rejection(event: str, payload: Any) -> Rejected:
+def rejection(event: str, payload: Any) -> UndecodableRequest:
     (rejected,) = decode(event, payload)
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     return rejected
 
 
@@ -108,7 +108,7 @@ def test_null_stands_for_a_field_that_is_left_out() -> None:
     channel = {"channel": "a", "serial": None, "epoch": None, "timestamp": None}
 
     assert decode("Subscribe", {"reqID": None, "channels": [channel]}) == [
-        requests.Subscribe((requests.ChannelRequest("a"),))
+        requests.Subscribe((requests.SubscribeItem("a"),))
     ]
     item = publish({"text": "x"}, event=None, extra=None, reqID=None, contentType=None)
     assert item == requests.PublishItem("a", "", b"x", TEXT)
@@ -142,10 +142,10 @@ def test_bad_lines_do_not_hurt_the_good_ones() -> None:
     first, unknown, broken, last = JSON_V1.decode(frame)
 
     assert (first, last) == (requests.Ping(), requests.Pong())
-    assert isinstance(unknown, Rejected)
+    assert isinstance(unknown, UndecodableRequest)
     assert isinstance(unknown.error, errors.UnknownEvent)
     assert "'Nonsense'" in unknown.error.message
-    assert isinstance(broken, Rejected)
+    assert isinstance(broken, UndecodableRequest)
     assert isinstance(broken.error, errors.Malformed)
 
 
@@ -153,7 +153,7 @@ def test_bad_lines_do_not_hurt_the_good_ones() -> None:
 def test_a_frame_without_anything_to_read_is_malformed(frame: bytes) -> None:
     (rejected,) = JSON_V1.decode(frame)
 
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     assert isinstance(rejected.error, errors.Malformed)
 
 
@@ -207,9 +207,15 @@ def test_items_of_the_wrong_shape_are_rejected_one_by_one() -> None:
 
     assert isinstance(published, requests.Publish)
     assert [item.req_id for item in published.items] == [1, 7]
-    assert all(isinstance(each, Rejected) for each in rejected)
-    assert [each.req_id for each in rejected if isinstance(each, Rejected)] == [2, 0, 4, 0, 6]
-    messages = [each.error.message for each in rejected if isinstance(each, Rejected)]
+    assert all(isinstance(each, UndecodableRequest) for each in rejected)
+    assert [each.req_id for each in rejected if isinstance(each, UndecodableRequest)] == [
+        2,
+        0,
+        4,
+        0,
+        6,
+    ]
+    messages = [each.error.message for each in rejected if isinstance(each, UndecodableRequest)]
     assert messages[0] == "Publish: Expected `str`, got `int` - at `$.payload.publishes[1].channel`"
     assert "$.payload.publishes[2]`" in messages[1]
     assert "$.payload.publishes[3].payload.base64`" in messages[2]

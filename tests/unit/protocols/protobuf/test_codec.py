@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from hubbub.domain import errors, notices, requests
 from hubbub.domain.messages import BINARY, JSON, Attributes, Message
-from hubbub.domain.requests import Rejected
+from hubbub.domain.requests import UndecodableRequest
 from hubbub.protocols import hubbub_pb2 as pb
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 
@@ -31,9 +31,9 @@ def frame(*envelopes: tuple[E, Proto | bytes]) -> bytes:
     ).SerializeToString()
 
 
-def rejection(event: E, payload: Proto | bytes) -> Rejected:
+def rejection(event: E, payload: Proto | bytes) -> UndecodableRequest:
     (rejected,) = PROTOBUF_V1.decode(frame((event, payload)))
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, UndecodableRequest)
     return rejected
 
 
@@ -97,13 +97,13 @@ def test_bad_envelopes_do_not_hurt_the_good_ones() -> None:
     )
 
     assert (first, last) == (requests.Ping(1), requests.Pong())
-    assert isinstance(unknown, Rejected)
+    assert isinstance(unknown, UndecodableRequest)
     assert isinstance(unknown.error, errors.UnknownEvent)
     assert "'999'" in unknown.error.message
-    assert isinstance(hub_only, Rejected)
+    assert isinstance(hub_only, UndecodableRequest)
     assert isinstance(hub_only.error, errors.UnknownEvent)
     assert "Ack" in hub_only.error.message
-    assert isinstance(broken, Rejected)
+    assert isinstance(broken, UndecodableRequest)
     assert isinstance(broken.error, errors.Malformed)
     assert broken.error.message.startswith("Subscribe: ")
 

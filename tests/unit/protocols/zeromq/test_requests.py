@@ -27,7 +27,7 @@ from hubbub.ports.bus import PublishOutcome
 from hubbub.protocols.zeromq import answers
 from hubbub.protocols.zeromq.commands import COMMANDS, Shutdown
 from hubbub.protocols.zeromq.requests import (
-    Credential,
+    ZeromqCredential,
     read_credential,
     read_request,
     split_envelope,
@@ -98,10 +98,10 @@ def test_a_payload_may_be_any_bytes() -> None:
 
 
 def test_a_credential_is_a_token_or_the_name_of_a_hub() -> None:
-    assert read_credential(TOKEN.encode()) == Credential(token=TOKEN)
-    assert read_credential(f"my shop {TOKEN}".encode()) == Credential("my shop", TOKEN)
-    assert read_credential("Büro".encode()) == Credential("Büro")
-    assert read_credential(b"") == Credential()
+    assert read_credential(TOKEN.encode()) == ZeromqCredential(token=TOKEN)
+    assert read_credential(f"my shop {TOKEN}".encode()) == ZeromqCredential("my shop", TOKEN)
+    assert read_credential("Büro".encode()) == ZeromqCredential("Büro")
+    assert read_credential(b"") == ZeromqCredential()
 
 
 def test_a_token_is_not_shown() -> None:

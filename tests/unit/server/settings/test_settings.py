@@ -166,6 +166,8 @@ def test_unknown_and_refused_keys_are_named_with_a_way_out(
         ("listener: {tls: yes}", "listener.tls is true or false; expected a mapping"),
         ("listener: {trustedProxies: [10.0.0.1/8]}", "has '10.0.0.1/8'; expected an IP address"),
         ("listener: {trustedProxies: [proxy]}", "has 'proxy'; expected an IP address"),
+        ("listener: {dashboard: {host: 'https://a'}}", "is 'https://a'; expected a host"),
+        ("listener: {dashboard: {port: 8000}}", "dashboard.port is 8000, the port of the hub"),
         ("listener: {allowedOrigins: [example.org]}", "has 'example.org'; expected an origin"),
         ("listener: {allowedOrigins: ['https://a/']}", "has 'https://a/'; expected an origin"),
         ("listener: {allowedOrigins: 'https://a'}", "expected a list of texts"),
@@ -498,6 +500,15 @@ def test_what_is_risky_gets_a_caution(tmp_path: Path) -> None:
     assert any("every web page" in each for each in found)
     assert any("hubs.shop.authProviders.main.url is not https" in each for each in found)
     assert not any("authProviders.slow" in each for each in found)  # on this machine
+
+
+@pytest.mark.spec("OPS-04")
+@pytest.mark.parametrize("network", ["10.0.0.0/8", "172.16.0.0/12", "0.0.0.0/0", "fd00::/8"])
+def test_a_wide_network_of_proxies_gets_a_caution(tmp_path: Path, network: str) -> None:
+    (caution,) = cautions(load_text(tmp_path, f"listener: {{trustedProxies: ['{network}']}}"))
+    assert f"listener.trustedProxies has {network}" in caution
+    narrow = "listener: {trustedProxies: [127.0.0.1, 10.0.0.0/29, '::1', 'fd00::1']}"
+    assert cautions(load_text(tmp_path, narrow)) == []
 
 
 @pytest.mark.spec("OPS-04")

@@ -7,7 +7,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from hubbub.engine.counters import HubCounters, TopicCounters
 from hubbub.engine.topics.lags import HubLag
-from hubbub.engine.webhooks.counting import HubPushes, PushCounters
+from hubbub.engine.webhooks.counting import HubWebhooks, PushCounters
 from hubbub.server import telemetry
 from hubbub.server.telemetry import webhooks
 from hubbub.server.telemetry.families import Figure, by_hub
@@ -21,7 +21,7 @@ from hubbub.server.telemetry.families import Figure, by_hub
         (telemetry._TOPIC_COUNTERS, TopicCounters()),
         (telemetry._LAGS, HubLag()),
         (webhooks._COUNTERS, PushCounters()),
-        (webhooks._GAUGES, HubPushes()),
+        (webhooks._GAUGES, HubWebhooks()),
     ],
 )
 def test_every_figure_of_a_table_is_known_of_a_hub(

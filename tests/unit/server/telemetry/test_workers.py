@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 import pytest
@@ -16,8 +16,9 @@ from prometheus_client.core import (
 )
 
 from hubbub.engine.administration.survey import ReadMetrics, Survey
+from hubbub.engine.rooms import NodeHandler
 from hubbub.server.telemetry.workers import (
-    Figures,
+    WorkerFigures,
     WorkerMetrics,
     figures_of,
     merged,
@@ -26,7 +27,7 @@ from hubbub.server.telemetry.workers import (
 )
 
 
-def _figures(process: str, count: int, lag: float) -> Figures:
+def _figures(process: str, count: int, lag: float) -> WorkerFigures:
     puts = CounterMetricFamily("hubbub_puts", "Puts.", labels=["hub"])
     puts.add_metric(["a"], count)
     seconds = HistogramMetricFamily("hubbub_publish_seconds", "Time.", labels=["hub"])
@@ -68,21 +69,23 @@ class Workers:
 
     def __init__(self) -> None:
         self.alive: dict[str, Survey] = {}
+        self.answering: dict[str, NodeHandler] = {}
 
     def start(self, name: str, counted: int, more: Sequence[Metric] = ()) -> WorkerMetrics:
         survey = self.alive[name] = cast(Survey, _Survey(self))
         family = CounterMetricFamily("hubbub_messages_in", "Messages.", value=counted)
-        return WorkerMetrics(lambda: [family, *more], survey, "group")
+        found = WorkerMetrics(lambda: [family, *more], survey, "group")
+        self.answering[name] = found.node_requests[ReadMetrics]
+        return found
 
 
 class _Survey:
-    metrics: Callable[[ReadMetrics], Awaitable[bytes]]
-
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
 
-    async def ask(self, question: ReadMetrics, _: type[bytes]) -> tuple[list[bytes], int]:
-        return [await each.metrics(question) for each in self._workers.alive.values()], 0
+    async def ask(self, question: ReadMetrics) -> tuple[list[bytes], int]:
+        workers = self._workers
+        return [await workers.answering[name](name, question) for name in workers.alive], 0
 
 
 async def test_a_worker_that_is_started_after_a_death_counts_the_dead_one_too() -> None:

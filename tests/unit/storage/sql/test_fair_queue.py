@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from hubbub.domain.errors import StoreUnavailable
-from hubbub.storage.sql.fair_queue import FairQueue, Limits, QueuedCall
+from hubbub.storage.sql.fair_queue import FairQueue, QueuedCall, QueueLimits
 
 
 def operation(name: str, weight: int = 1, size: int = 1) -> QueuedCall:
@@ -20,7 +20,7 @@ def names(batch: list[QueuedCall]) -> list[str]:
 
 
 async def test_a_single_write_goes_ahead_of_another_hubs_flood() -> None:
-    queue = FairQueue(Limits(batch_weight=4, turn_weight=2))
+    queue = FairQueue(QueueLimits(batch_weight=4, turn_weight=2))
     for n in range(6):
         queue.put("loud", operation(f"loud{n}"))
     queue.put("quiet", operation("quiet"))
@@ -30,7 +30,7 @@ async def test_a_single_write_goes_ahead_of_another_hubs_flood() -> None:
 
 
 async def test_large_operations_use_up_a_turn_at_once() -> None:
-    queue = FairQueue(Limits(batch_weight=100, turn_weight=10))
+    queue = FairQueue(QueueLimits(batch_weight=100, turn_weight=10))
     for n in range(3):
         queue.put("bulk", operation(f"bulk{n}", weight=40))
         queue.put("small", operation(f"small{n}"))
@@ -40,7 +40,7 @@ async def test_large_operations_use_up_a_turn_at_once() -> None:
 
 @pytest.mark.spec("SEC-01")
 async def test_what_fills_a_batch_is_taken_alone_and_others_come_in_between() -> None:
-    queue = FairQueue(Limits(batch_weight=4, turn_weight=1))
+    queue = FairQueue(QueueLimits(batch_weight=4, turn_weight=1))
     for n in range(3):
         queue.put("loud", operation(f"page{n}", weight=4))
     queue.put("quiet", operation("a"))
@@ -53,7 +53,7 @@ async def test_what_fills_a_batch_is_taken_alone_and_others_come_in_between() ->
 
 
 async def test_a_batch_ends_where_its_bytes_are_full() -> None:
-    queue = FairQueue(Limits(batch_bytes=10))
+    queue = FairQueue(QueueLimits(batch_bytes=10))
     for n in range(3):
         queue.put("hub", operation(str(n), size=6))
     assert names(queue.take_batch()) == ["0", "1"]
@@ -61,7 +61,7 @@ async def test_a_batch_ends_where_its_bytes_are_full() -> None:
 
 
 async def test_what_is_under_way_takes_up_room_until_it_is_released() -> None:
-    queue = FairQueue(Limits(pending_weight=2, lane_share=1))
+    queue = FairQueue(QueueLimits(pending_weight=2, lane_share=1))
     for n in range(2):
         queue.put("hub", operation(str(n)))
     (first, _) = queue.take_batch()

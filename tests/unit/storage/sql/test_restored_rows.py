@@ -15,7 +15,7 @@ from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.names import partition_of
 from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.topics import SubscriptionOptions
-from hubbub.domain.webhooks import Pending
+from hubbub.domain.webhooks import PendingVerification
 from hubbub.ports.storage.restoring import Value
 from hubbub.storage.sql.hub_tables import HubTable, hub_tables
 from hubbub.storage.sql.records import from_blob, to_blob
@@ -33,7 +33,7 @@ PACKED: dict[tuple[str, str], object] = {
     ("push_tokens", "acting"): READER,
     ("retained", "message"): Message("m1", "acme", "news", "e", b"1", "application/json", 1),
     ("webhooks", "acting"): READER,
-    ("webhooks", "pending"): Pending("subscribe", 1),
+    ("webhooks", "pending"): PendingVerification("subscribe", 1),
 }
 SAME = RowConversion("acme", "acme")
 COPY = RowConversion("acme", "copy")

@@ -44,9 +44,19 @@ export interface ChannelView {
 
 type Body = Record<string, unknown>;
 
+/** A command that somebody sent to this client, and that waits for its answer. */
+export interface Asked {
+  reqid: string;
+  cmd: string;
+  sender: string;
+  params?: Data;
+}
+
 const MOST_ENTRIES = 500;
 const MOST_MESSAGES = 200;
 const FIRST_MESSAGES = 50;
+const MOST_ASKED = 20;
+const ANSWER_MS = 30_000;
 const CUT_MS = 3000;
 const HEARTBEATS = new Set(["Ping", "Pong"]);
 /** Events whose payload says who the session is. */
@@ -59,6 +69,8 @@ export class Inspected {
   readonly channels = signal<ReadonlyMap<string, ChannelView>>(new Map());
   /** Filters of this session by name, with the channel of each; empty: all channels. */
   readonly filters = signal<ReadonlyMap<string, string>>(new Map());
+  /** Commands of others that nobody has answered here, the newest first. */
+  readonly asked = signal<readonly Asked[]>([]);
   private client: Client | undefined;
   private away = false;
   private breakLink = (): void => {};
@@ -84,6 +96,9 @@ export class Inspected {
       this.forget(channel);
     });
     client.on("error", (error) => this.note("Error", String(error)));
+    client[CORE].listen("HCommand", ({ command }) => {
+      this.asked.value = [command, ...this.asked.value].slice(0, MOST_ASKED);
+    });
     this.state.value = client.state;
     return client.ready;
   }
@@ -96,6 +111,7 @@ export class Inspected {
     this.state.value = "idle";
     this.session.value = null;
     this.filters.value = new Map();
+    this.asked.value = [];
     this.views = new Map();
     this.drawSoon();
   }
@@ -151,6 +167,18 @@ export class Inspected {
   /** An event of the protocol that the SDK has no function for. */
   ask(event: string, payload: Body): Promise<Body> {
     return this.connected()[CORE].ask(event, payload, { once: true });
+  }
+
+  /** Others have time to answer by hand. */
+  command(command: Body): Promise<Body> {
+    const patient = { ...command, timeout: ANSWER_MS };
+    return this.connected()[CORE].ask("HCommand", { command: patient }, { once: true, moreMs: ANSWER_MS });
+  }
+
+  /** The result of a command of somebody else. After 5 seconds, or the sender's timeout, the hub drops it. */
+  async answer({ cmd, reqid }: Asked, status: number, result: unknown): Promise<void> {
+    this.asked.value = this.asked.value.filter((each) => each.reqid !== reqid);
+    this.connected()[CORE].say("HResult", { result: { cmd, reqid, status, result } });
   }
 
   async setFilter(name: string, channel: string, condition: unknown): Promise<Body> {

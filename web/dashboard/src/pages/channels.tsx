@@ -1,7 +1,7 @@
 /** Channels of a hub: who listens, which rules hold and whence, what is stored; publish and set. */
 
 import { useState } from "preact/hooks";
-import { get, getVersioned, type Page, path, post, putVersioned, remove } from "../core/api";
+import { get, getVersioned, type Page, path, post, putVersioned, type Query, remove } from "../core/api";
 import { bytes, count, plural, visible, words } from "../core/format";
 import { useLoad } from "../core/load";
 import { link, route, setQuery } from "../core/router";
@@ -16,6 +16,9 @@ interface ChannelRow {
   sessions: number;
   version: number;
   rules?: string | null;
+  stored?: number;
+  storedBytes?: number;
+  storedAt?: number | null;
 }
 
 interface ChannelState {
@@ -52,18 +55,23 @@ export default function Channels() {
   return name === undefined ? <All /> : <One key={name} name={name} />;
 }
 
+/** A search may find nothing in a page and yet have a next one. The number of all rows is known where all have
+ * sessions: channels that only hold messages are not counted. */
+async function listChannels(query: Query, signal: AbortSignal): Promise<Page<ChannelRow>> {
+  const load = (from: Query): Promise<Page<ChannelRow>> =>
+    get<Page<ChannelRow>>(ofHub("/channels"), from, signal);
+  let page = await load(query);
+  while (page.items.length === 0 && page.next) page = await load({ ...query, cursor: page.next });
+  return query.live ? page : { ...page, total: null };
+}
+
 function All() {
   const { query } = route.value;
   const q = query.get("q") ?? "";
   const sort = query.get("sort") ?? "name";
   const live = query.get("live") === "1";
   const rows = useRows<ChannelRow>(
-    (cursor, signal) =>
-      get<Page<ChannelRow>>(
-        ofHub("/channels"),
-        { limit: PAGE_ROWS, cursor, q, sort, live: live || undefined },
-        signal,
-      ),
+    (cursor, signal) => listChannels({ limit: PAGE_ROWS, cursor, q, sort, live: live || undefined }, signal),
     [hub.value, q, sort, live],
   );
   const columns: Column<ChannelRow>[] = [
@@ -74,6 +82,13 @@ function All() {
       cell: (row) => <a href={link("channels", [row.channel])}>{visible(row.channel)}</a>,
     },
     { head: "sessions", sort: "-sessions", number: true, width: "88px", cell: (row) => count(row.sessions) },
+    { head: "stored", number: true, width: "88px", rank: 2, cell: (row) => count(row.stored ?? 0) },
+    { head: "size", number: true, width: "88px", rank: 2, cell: (row) => bytes(row.storedBytes ?? 0) },
+    {
+      head: "last stored",
+      rank: 2,
+      cell: (row) => (row.storedAt ? <Time at={row.storedAt} /> : <span class="quiet">–</span>),
+    },
     { head: "rules of its own", rank: 2, cell: (row) => row.rules ?? <span class="quiet">–</span> },
   ];
   return (

@@ -5,6 +5,7 @@ import { call, get, type Page, path, post, remove } from "../core/api";
 import { bytes, count, duration, plural, visible } from "../core/format";
 import { useLatest } from "../core/live";
 import { useLoad } from "../core/load";
+import { deadLettersOf } from "../core/names";
 import { go, link, route, setQuery } from "../core/router";
 import { asClient, hub, mayWrite, me, ofHub } from "../core/session";
 import { type Payload, PayloadView } from "../ui/json";
@@ -428,7 +429,9 @@ function OneSubscription({ parts: [channel, owner, name] }: { parts: [string, st
                   [
                     "dead letters",
                     state.deadLetters > 0 ? (
-                      <a href={link("channels", [String(state.options.deadLetters ?? `${channel}.dead`)])}>
+                      <a
+                        href={link("channels", [String(state.options.deadLetters ?? deadLettersOf(channel))])}
+                      >
                         {count(state.deadLetters)}
                       </a>
                     ) : (

@@ -492,17 +492,7 @@ function Actions({ channel }: { channel: string }) {
           verb="Hand over"
         />
       )}
-      {doing === "command" && (
-        <Simple
-          key="command"
-          label="Command"
-          first="hEcho"
-          body={{ text: "Hello" }}
-          act={(cmd, params) => done(client.ask("HCommand", { command: commandOf(cmd, params) }))}
-          verb="Send"
-          hint="Needs `commands` in the settings of the hub, and a user."
-        />
-      )}
+      {doing === "command" && <CommandForm done={done} />}
       {doing === "filter" && (
         <Simple
           key="filter"
@@ -514,6 +504,7 @@ function Actions({ channel }: { channel: string }) {
           hint={channel ? `Of the channel ${channel}.` : "Of all channels."}
         />
       )}
+      {doing === "command" && <Asked />}
       {doing === "filter" && <Filters />}
       {doing === "auth" && <Authenticate done={done} />}
       {answer !== null && (
@@ -543,15 +534,81 @@ function Filters() {
   );
 }
 
-function commandOf(cmd: string, params: unknown): Record<string, unknown> {
-  const user = String(client.session.value?.userID ?? "");
-  return {
-    reqid: String(Date.now()),
-    sender: `${user}@${hub.value}`,
-    entity: `hnode@${hub.value}`,
-    cmd,
-    params,
+/** To the hub, or to the sessions of a user. */
+function CommandForm({ done }: { done: (promise: Promise<unknown>) => Promise<void> }) {
+  const [entity, setEntity] = useState(`hnode@${hub.value}`);
+  const send = (cmd: string, params: unknown): Promise<void> => {
+    const sender = `${client.session.value?.userID ?? ""}@${hub.value}`;
+    return done(client.command({ reqid: String(Date.now()), sender, entity, cmd, params }));
   };
+  return (
+    <>
+      <Field label="Entity" hint={`hnode@${hub.value} is the hub, ann@${hub.value} a user.`}>
+        <input value={entity} onInput={(event) => setEntity(event.currentTarget.value)} />
+      </Field>
+      <div class="gap">
+        <Simple
+          label="Command"
+          first="hEcho"
+          body={{ text: "Hello" }}
+          act={send}
+          verb="Send"
+          hint="Needs `commands` in the settings of the hub, and a user."
+        />
+      </div>
+    </>
+  );
+}
+
+const STATUSES = [
+  [0, "0 OK"],
+  [1, "1 technical error"],
+  [5, "5 not authorized"],
+  [6, "6 missing attribute"],
+  [7, "7 invalid attribute"],
+  [9, "9 not available"],
+] as const;
+
+/** Commands of others for this client, and their answers. */
+function Asked() {
+  const [status, setStatus] = useState(0);
+  const [result, setResult] = useState<unknown>({ done: true });
+  const asked = client.asked.value;
+  if (asked.length === 0) return null;
+  return (
+    <div class="gap">
+      <List
+        label="Commands for this client"
+        rows={[...asked]}
+        id={({ reqid }) => reqid}
+        empty={null}
+        columns={[
+          { head: "command", cell: ({ cmd }) => cmd },
+          { head: "from", cell: ({ sender }) => sender },
+          { head: "params", cell: ({ params }) => <PayloadView of={payloadOf(params ?? null)} open={2} /> },
+          {
+            head: "",
+            cell: (each) => <WireAct act={() => client.answer(each, status, result)}>Answer</WireAct>,
+          },
+        ]}
+      />
+      <Field
+        label="Status"
+        hint="The hub waits 5 seconds for an answer, or the sender's timeout; for commands of this page, 30."
+      >
+        <select value={status} onChange={(event) => setStatus(Number(event.currentTarget.value))}>
+          {STATUSES.map(([code, words]) => (
+            <option key={code} value={code}>
+              {words}
+            </option>
+          ))}
+        </select>
+      </Field>
+      <div class="gap">
+        <JsonField label="Result" rows={3} value={result} onChange={setResult} />
+      </div>
+    </div>
+  );
 }
 
 type Form = "text" | "json" | "base64";

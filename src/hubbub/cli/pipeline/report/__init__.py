@@ -1,4 +1,4 @@
-"""The report: one page of HTML with everything in it, to be read in any browser, also offline."""
+"""The report: a self-contained HTML page for any browser, also offline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DAYS = 31
 
 
 def make_report(warehouse: Path | str, hub: str | None = None, days: int = DAYS) -> str:
-    """Of all hubs, or of one. Raises `PipelineError`, `WarehouseUnreadable`."""
+    """A report on all hubs, or one. Raises `PipelineError`, `WarehouseUnreadable`."""
     figures = Figures(warehouse, hub, days)
     total, by_time = figures.traffic()
     opened, sessions_by_time = figures.sessions()
@@ -54,10 +54,10 @@ def _template() -> str:
 
 
 def _built(name: str) -> str:
-    """A file that `make web` has built."""
+    """Reads a file built by `make web`."""
     return files("hubbub").joinpath("web", "dashboard", name).read_text("utf-8")
 
 
 def _hash(text: str) -> str:
-    """What a Content-Security-Policy calls an inline script or style that may be used."""
+    """The Content-Security-Policy hash of an inline script or style."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

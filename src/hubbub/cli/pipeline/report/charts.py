@@ -1,5 +1,5 @@
-"""Charts of the report: their figures, which the charts of the dashboard draw (web/dashboard,
-`report.tsx`), so that both show the same in the same way."""
+"""Data of the report's charts, which the dashboard's chart code draws (web/dashboard,
+`report.tsx`), so that both look the same."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Colour = Literal["accent", "in", "out", "muted", "ink"]
 Values = Sequence[float | None]
 
 
-class Line(msgspec.Struct, frozen=True):
-    """`colour` is one of the style sheet."""
+class ChartLine(msgspec.Struct, frozen=True):
+    """`colour` is a colour of the style sheet."""
 
     label: str
     colour: Colour
@@ -25,12 +25,12 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Chart(msgspec.Struct, frozen=True):
-    """`times` are seconds since 1970. A value that is None, and a time that is missing, is a gap in
-    the line. `band` are the places of two lines between which the ground is tinted; `now` gets a
-    line of its own."""
+    """`times` are seconds since 1970. A None value or a missing time is a gap in the line. `band`
+    holds the indexes of two lines, the area between which is tinted; `now` is marked by a vertical
+    line."""
 
     title: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
     times: Sequence[float]
     values: Sequence[Values]
     step: float
@@ -44,7 +44,7 @@ class Chart(msgspec.Struct, frozen=True):
 def chart(
     title: str,
     times: Sequence[float],
-    lines: Sequence[tuple[Line, Values]],
+    lines: Sequence[tuple[ChartLine, Values]],
     *,
     unit: Unit = "count",
     bars: bool = False,
@@ -52,7 +52,7 @@ def chart(
     band: tuple[int, int] | None = None,
     now: float | None = None,
 ) -> str:
-    """The place of a chart in the page."""
+    """The HTML placeholder of a chart."""
     step = min((after - before for before, after in itertools.pairwise(times)), default=3600.0)
     described, values = [line for line, _ in lines], [each for _, each in lines]
     figure = Chart(title, described, times, values, step, unit, bars, log, band, now)

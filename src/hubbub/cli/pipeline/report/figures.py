@@ -1,4 +1,4 @@
-"""What the report shows, read from the views and added up over the hubs in question."""
+"""Data of the report, read from the views and summed over the selected hubs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS_SECONDS = (
 
 
 class Figures:
-    """Everything of one report. `hub` None: all of them."""
+    """All data of one report. `hub` None: all hubs."""
 
     def __init__(self, folder: Path | str, hub: str | None, days: int) -> None:
         self._folder = folder
@@ -34,15 +34,15 @@ class Figures:
         return read_rows(self._folder, RowsQuery(table, hub=self._hub, limit=limit)).rows
 
     def sum_rows(self, table: str) -> list[dict[str, Any]]:
-        """Of a table that has a row for all hubs together."""
+        """The rows for the sum of all hubs, in a table that also has rows per hub."""
         return read_rows(self._folder, RowsQuery(table, hub=self._hub or "*", limit=100_000)).rows
 
     def traffic(self) -> tuple[Row, Mapping[float, Row]]:
-        """In all, and by time, with the durations of `latency`."""
+        """The total, and totals by time, with the durations of `latency`."""
         return self._summed("traffic", "latency", _COUNTS, 0)
 
     def sessions(self) -> tuple[Row, Mapping[float, Row]]:
-        """How many were opened, in all and by time, with the durations of `duration`."""
+        """Opened sessions, in total and by time, with the durations of `duration`."""
         return self._summed("sessions_hourly", "duration", ("sessions",), _HOUR)
 
     def _summed(
@@ -54,7 +54,7 @@ class Figures:
         return total, {row["step"].timestamp(): row for row in rows}
 
     def activity(self) -> dict[float, dict[str, int]]:
-        """The most of each step of time."""
+        """The maximum of each time step."""
         rows = self.sum_rows("activity")
         times = [row["time"].timestamp() for row in rows]
         span = max(times, default=0.0) - min(times, default=0.0)
@@ -67,20 +67,20 @@ class Figures:
         return dict(sorted(by_time.items()))
 
     def verdicts(self) -> dict[str, dict[str, int]]:
-        """How many producers, subscriptions and sessions there are of each verdict."""
+        """The number of producers, subscriptions and sessions by verdict."""
         found: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         for row in self.rows("audit", 1_000_000):
             found[row["kind"]][row["verdict"]] += 1
         return {kind: dict(counts) for kind, counts in sorted(found.items())}
 
     def threads(self) -> tuple[int, int, list[dict[str, Any]]]:
-        """How many, how many of them cross, and the longest."""
+        """The number of threads, how many cross channels, and the longest ones."""
         rows = self.rows("threads", 1_000_000)
         rows.sort(key=lambda row: (-row["messages"], row["thread"]))
         return len(rows), sum(1 for row in rows if row["crosses"]), rows[:12]
 
     def trending(self) -> tuple[datetime | None, dict[str, list[dict[str, Any]]]]:
-        """The newest hour that has any, and what trends in it, best first."""
+        """The newest hour with trends, and its trends, best first."""
         rows = self.rows("trending", 100_000)
         newest = max((row["time"] for row in rows), default=None)
         found: dict[str, list[dict[str, Any]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The parts of the report: each takes figures and answers a piece of the page."""
+"""Sections of the report: each function converts data to HTML."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hubbub.cli.pipeline.report import wording
-from hubbub.cli.pipeline.report.charts import Line, Unit, chart
+from hubbub.cli.pipeline.report.charts import ChartLine, Unit, chart
 from hubbub.cli.pipeline.report.figures import Figures, Row
 from hubbub.cli.pipeline.report.wording import count, duration, escaped, share, time_of
 
@@ -34,7 +34,7 @@ def table(columns: Sequence[Column], rows: Sequence[Row], none: str = "None.") -
 
 
 def _scrolled(rows: str) -> str:
-    """Where a table is wider than the page, it is reached by keys, too."""
+    """Makes a wide table scrollable, also by keyboard."""
     return f'<div class="scroll" tabindex="0"><table class="list">{rows}</table></div>'
 
 
@@ -43,12 +43,12 @@ def of(name: str, form: Callable[[Any], str] = str) -> Callable[[Row], str]:
 
 
 def each(names: str, form: Callable[[Any], str] = str) -> list[Column]:
-    """Columns with the names of their fields."""
+    """Columns titled after their fields."""
     return [(name.replace("_", " "), of(name, form)) for name in names.split()]
 
 
 def tiles(entries: Iterable[tuple[str, str, str]]) -> str:
-    """A name, a figure, and a word on it."""
+    """Tiles with a name, a value, and a comment."""
     shown = "".join(
         f"<div class='stat'><span class='label'>{escaped(name)}</span>"
         f"<b class='value'>{escaped(figure)}</b><span class='sub'>{escaped(remark)}</span></div>"
@@ -81,13 +81,13 @@ def summary(figures: Figures, total: Row, opened: Row) -> str:
     )
 
 
-_IN, _OUT = Line("in", "in"), Line("out", "out")
+_IN, _OUT = ChartLine("in", "in"), ChartLine("out", "out")
 _MICROSECONDS = 1e-6
-_PERCENTILES = (Line("p50", "accent"), Line("p90", "in"), Line("p99", "out"))
+_PERCENTILES = (ChartLine("p50", "accent"), ChartLine("p90", "in"), ChartLine("p99", "out"))
 
 
 def percentiles(title: str, by_time: Mapping[float, Row], prefix: str) -> str:
-    """By powers of ten: the slowest may take a thousand times as long as the usual."""
+    """Uses a logarithmic scale: the slowest may take a thousand times as long as the median."""
     lines = [
         (line, [_seconds(row[f"{prefix}_{line.label}"]) for row in by_time.values()])
         for line in _PERCENTILES
@@ -108,7 +108,7 @@ def charts(*drawn: str) -> str:
 
 
 def traffic(by_time: Mapping[float, Row]) -> str:
-    """In and out apart: one may be a thousand times the other."""
+    """Separate charts for in and out: one may be a thousand times the other."""
     units: Mapping[str, Unit] = {"messages": "count", "bytes": "bytes"}
     drawn = [
         chart(
@@ -125,7 +125,7 @@ def traffic(by_time: Mapping[float, Row]) -> str:
 
 def activity(figures: Figures) -> str:
     by_time = figures.activity()
-    lines = (Line("sessions", "accent"), Line("channels", "out"), Line("hubs", "in"))
+    lines = (ChartLine("sessions", "accent"), ChartLine("channels", "out"), ChartLine("hubs", "in"))
     drawn = [
         chart(
             f"Active {line.label}",
@@ -140,7 +140,7 @@ def activity(figures: Figures) -> str:
 
 
 def sessions(by_time: Mapping[float, Row]) -> str:
-    opened = [(Line("sessions", "accent"), column(by_time, "sessions"))]
+    opened = [(ChartLine("sessions", "accent"), column(by_time, "sessions"))]
     return section(
         "Sessions",
         "How many sessions were opened, and how long did they last?",
@@ -298,7 +298,7 @@ def shared_state(figures: Figures) -> str:
 def newest(
     figures: Figures, title: str, question: str, tables: Mapping[str, tuple[str, Sequence[Column]]]
 ) -> str:
-    """The newest rows of some tables below their headings; nothing where none has any."""
+    """The newest rows of some tables with their headings; empty if none has rows."""
     found = [(*shown, figures.rows(name, 30)) for name, shown in tables.items()]
     parts = [f"<h3>{head}</h3>{table(columns, rows)}" for head, columns, rows in found if rows]
     return section(title, question, *parts) if parts else ""
@@ -342,10 +342,10 @@ def _error_line(row: Row) -> str:
 
 
 _EXPECTED = (
-    (Line("expected", "accent"), ""),
-    (Line("at least", "muted", dashed=True), "_low"),
-    (Line("at most", "muted", dashed=True), "_high"),
-    (Line("came", "ink"), "_actual"),
+    (ChartLine("expected", "accent"), ""),
+    (ChartLine("at least", "muted", dashed=True), "_low"),
+    (ChartLine("at most", "muted", dashed=True), "_high"),
+    (ChartLine("came", "ink"), "_actual"),
 )
 
 

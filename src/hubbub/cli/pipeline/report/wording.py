@@ -1,4 +1,4 @@
-"""Numbers, durations and times in words, and text that is safe in a page."""
+"""Formats numbers, durations and times, and escapes text for the page."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _SIZES = ("KB", "MB", "GB", "TB", "PB")
 
 
 def escaped(value: object) -> str:
-    """Whatever comes from data goes through here: nothing of it can become markup."""
+    """Escapes data for HTML; every external value passes through here."""
     return html.escape("" if value is None else str(value), quote=True)
 
 
 def count(value: float | None) -> str:
-    """Exactly: `12,345`."""
+    """The exact number: `12,345`."""
     return "–" if value is None else f"{value:,.0f}"
 
 
 def size(value: float) -> str:
-    """As the dashboard says it: `1.5 MB`, in powers of 1,024."""
+    """The size in the dashboard's format: `1.5 MB`, in powers of 1,024."""
     if value < 1024:
         return f"{value:.0f} B"
     power = next((each for each in (1, 2, 3, 4) if value < 1024 ** (each + 1)), 5)

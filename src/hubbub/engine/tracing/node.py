@@ -1,0 +1,14 @@
+"""A node that records a span for each traced message that it forwards."""
+
+from __future__ import annotations
+
+from hubbub.domain.asking import FeedEvent
+from hubbub.engine.node import Node
+from hubbub.engine.tracing.fanout import TracedFanout
+
+
+class TracedNode(Node):
+    fanout: TracedFanout
+
+    def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
+        self.fanout.follow(super().receive, hub, channel, event)

@@ -1,0 +1,136 @@
+"""Types, names and times shared by several views."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hubbub.pipeline.grouping import Groups, Integers, whole
+
+SLOT_SECONDS: Final = 300
+"""Load is counted in five-minute slots."""
+SLOT: Final = SLOT_SECONDS * 1_000_000
+HOUR: Final = 3_600_000_000
+DAY: Final = 24 * HOUR
+SLOTS_OF_AN_HOUR: Final = HOUR // SLOT
+
+ALL_HUBS: Final = "*"
+"""The sum of all hubs; no hub can have this name."""
+
+TEXT, WHOLE, REAL, FLAG = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+TIME: Final = pa.timestamp("us", "UTC")
+BUCKETS: Final = pa.map_(pa.int32(), WHOLE)
+_TYPES: Final = {
+    "text": TEXT,
+    "whole": WHOLE,
+    "real": REAL,
+    "flag": FLAG,
+    "time": TIME,
+    "payload": pa.binary(),
+    "buckets": BUCKETS,
+    "texts": pa.map_(TEXT, TEXT),
+    "counts": pa.map_(TEXT, WHOLE),
+}
+
+
+def schema(*parts: pa.Schema | str) -> pa.Schema:
+    """A schema of other schemas' columns, and of texts such as `text hub peer, time at`: column
+    names after their type."""
+    fields: list[pa.Field] = []
+    for part in parts:
+        if isinstance(part, pa.Schema):
+            fields += part
+            continue
+        for kind, *names in (group.split() for group in part.split(",")):
+            fields += [pa.field(name, _TYPES[kind]) for name in names]
+    return pa.schema(fields)
+
+
+def micros(time: Any) -> Integers:
+    """Non-null times as microseconds since 1970."""
+    found: Integers = whole(time).cast(pa.int64()).to_numpy()
+    return found
+
+
+def times(microseconds: Any) -> pa.Array:
+    return pa.array(microseconds, pa.int64()).cast(TIME)
+
+
+def slots(time: Any) -> pa.Array:
+    """The start of each time's slot."""
+    at = micros(time)
+    return times(at - at % SLOT)
+
+
+def starts_of_hours(time: Any) -> pa.Array:
+    """The start of each time's hour."""
+    at = micros(time)
+    return times(at - at % HOUR)
+
+
+def hours(time: Any) -> pa.Array:
+    """The hour of each time as text: 2026-11-15T12."""
+    return _named(micros(time) // HOUR, HOUR, "%Y-%m-%dT%H")
+
+
+def days(time: Any) -> pa.Array:
+    """The day of each time as text: 2026-11-15."""
+    return _named(micros(time) // DAY, DAY, "%Y-%m-%d")
+
+
+def _named(numbers: Integers, unit: int, form: str) -> pa.Array:
+    codes = pa.array(numbers).dictionary_encode()
+    names = [
+        datetime.fromtimestamp(number * unit // 1_000_000, UTC).strftime(form)
+        for number in codes.dictionary.to_pylist()
+    ]
+    return pa.array(names, pa.string()).take(codes.indices)
+
+
+def slot_bits(groups: Groups, time: Any) -> Integers:
+    """For each group, a bit per slot of the hour, set if the group has rows in it."""
+    place = micros(time) // SLOT % SLOTS_OF_AN_HOUR
+    bits = np.zeros(len(groups), np.int64)
+    np.bitwise_or.at(bits, groups.ids, np.left_shift(1, place))
+    return bits
+
+
+PEER: Final = ("sender", "user", "author")
+"""The columns that may name a message's sender; the first non-null value counts."""
+
+
+def peer_of(messages: pa.Table) -> pa.ChunkedArray:
+    """The writer of each message: the sender that it names, else the user who published it, else
+    (for an anonymous publisher) the author that it names."""
+    return pc.coalesce(*(messages[name] for name in PEER))
+
+
+def differ(a: Any, b: Any) -> Any:
+    """Whether two names differ; null equals null and differs from every name."""
+    return pc.not_equal(pc.fill_null(a, "\0"), pc.fill_null(b, "\0"))
+
+
+def or_zero(numbers: Any) -> Any:
+    return pc.fill_null(numbers, 0)
+
+
+def union(*parts: pa.Table) -> pa.Table:
+    """Concatenates rows; a column that a part lacks is null there."""
+    return pa.concat_tables(parts, promote_options="permissive")
+
+
+def with_columns(rows: pa.Table, **columns: Any) -> pa.Table:
+    """Replaces columns of the same names, and appends others."""
+    for name, column in columns.items():
+        place = rows.schema.get_field_index(name)
+        known = place >= 0
+        rows = rows.set_column(place, name, column) if known else rows.append_column(name, column)
+    return rows
+
+
+def ones(rows: pa.Table) -> pa.Array:
+    return pa.repeat(1, len(rows))

@@ -1,0 +1,1 @@
+"""The events of documents on a socket."""

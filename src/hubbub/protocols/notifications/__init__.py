@@ -1,0 +1,1 @@
+"""The events of notifications on a socket."""

@@ -1,0 +1,49 @@
+"""Questions about analytics: the processes that answer them are shared between hubs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from hubbub.connectors import analytics_process
+from hubbub.connectors.analytics_process import AnalyticsProcess
+from hubbub.domain.analytics import RowsQuery
+from hubbub.domain.errors import Overloaded, Unavailable
+
+
+async def test_many_questions_of_one_hub_leave_another_hub_its_place(tmp_path: Path) -> None:
+    analytics = AnalyticsProcess(tmp_path)
+    many = [asyncio.create_task(analytics.rows(RowsQuery("traffic", "acme"))) for _ in range(40)]
+    await asyncio.sleep(0)
+    refused = [task for task in many if task.done()]
+    assert 0 < len(refused) < 40
+    assert all(isinstance(task.exception(), Overloaded) for task in refused)
+    other = asyncio.create_task(analytics.rows(RowsQuery("traffic", "other")))
+    await asyncio.sleep(0)
+    for task in (other, *many):
+        task.cancel()
+    found, *_ = await asyncio.gather(other, *many, return_exceptions=True)
+    assert not isinstance(found, Overloaded)
+
+
+async def test_a_question_is_answered_when_the_hub_has_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answering takes a core for a second; on a machine with one, the hub has it meanwhile."""
+    tells = (
+        "import os, time\nbefore = os.getppid()\n"
+        "while os.getpriority(os.PRIO_PROCESS, 0) == os.getpriority(os.PRIO_PROCESS, before): "
+        "time.sleep(0.01)\n"
+        "print('{\"error\": \"' + str(os.getpriority(os.PRIO_PROCESS, 0)) + '\"}')"
+    )
+    monkeypatch.setattr(
+        analytics_process, "module_command", lambda *_: (sys.executable, "-c", tells)
+    )
+    with pytest.raises(Unavailable) as refused:
+        await AnalyticsProcess(tmp_path).rows(RowsQuery("traffic", "acme"))
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert int(refused.value.message) == min(19, own + analytics_process.NICENESS)
