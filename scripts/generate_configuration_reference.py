@@ -90,7 +90,7 @@ def render() -> str:
     """The whole page."""
     lines = [INTRODUCTION]
     for name in CATEGORIES:
-        category = getattr(Settings(), name)
+        category = Settings().category(name)
         lines.append(f"## {name}\n\n{inspect.getdoc(type(category))}\n\n")
         lines.append("| key and variable | takes | default | |\n|---|---|---|---|\n")
         lines.extend(_rows(category, name))

@@ -18,6 +18,7 @@ from harness.segments import (
     session_opened,
 )
 from hubbub.domain import journal as kinds
+from hubbub.domain.documents.journal import DOCUMENT_CHANGED
 from hubbub.domain.journal import JournalEvent
 
 _HOURS = 24
@@ -85,7 +86,7 @@ class RandomHistory:
         user = chance.choice(_PEOPLE)
         size = {"documentBytes": str(chance.randrange(1000))}
         yield JournalEvent(
-            kinds.DOCUMENT_CHANGED, at, "demo", "n1", "todo", user=user, serial=number, extra=size
+            DOCUMENT_CHANGED, at, "demo", "n1", "todo", user=user, serial=number, extra=size
         )
         note: dict[str, Any] = {"message_id": f"n{number}", "published_at": at, "user": user}
         yield JournalEvent(kinds.NOTIFICATION_CREATED, at, "demo", **note)

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from hubbub import __version__
+from hubbub.rooms import places
 
 _MESSAGES = "hubbub.cli.messages"
 _ADMINISTRATION = "hubbub.cli.administration"
@@ -44,10 +45,11 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         **{
             name: f"{_ADMINISTRATION}.{name}"
             for name in (
-                *("hubs", "channels", "rules", "sessions", "notifications", "webhooks", "push"),
+                *("hubs", "channels", "rules", "sessions", "webhooks", "push"),
                 *("stats", "cluster", "shutdown", "peers", "adapters"),
             )
         },
+        **dict(places("cli", "commands")),
         **{
             name: f"{_ADMINISTRATION}.sections:{name.replace('-', '_')}"
             for name in (

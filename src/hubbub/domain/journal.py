@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from itertools import chain
 from typing import Final, Literal
 
 import msgspec
+
+from hubbub.rooms import modules
 
 SCHEMA_VERSION: Final = 1
 
@@ -46,9 +49,6 @@ NOTIFICATION_READ: Final = "notification.read"
 NODE_STARTED: Final = "node.started"
 """A node began to write, at the time of its start; without a hub. The node's earlier sessions have
 ended."""
-DOCUMENT_CHANGED: Final = "document.changed"
-"""A document was changed: `serial` is the new version, `message_id` the id of the change, `size`
-the bytes of its operations, `extra.documentBytes` the size of the document."""
 PUSH_ATTEMPT: Final = "push.attempt"
 """A push service was called for one device of `user`: `technology` is the platform (`webpush`,
 `fcm`, `apns`), `subscription` the hash of the device's token, `peer` the service's host, `outcome`
@@ -79,11 +79,12 @@ KINDS: Final = frozenset(
         NOTIFICATION_CREATED,
         NOTIFICATION_READ,
         NODE_STARTED,
-        DOCUMENT_CHANGED,
         PUSH_ATTEMPT,
         TELEMETRY_LOST,
+        *chain.from_iterable(room.KINDS for room in modules("domain", "journal")),
     )
 )
+"""Kinds of events. Rooms add theirs in a module of their own (`hubbub.rooms`)."""
 
 PUSH_OUTCOMES: Final = ("ok", "retry", "gone", "refused", "credentials", "dropped")
 """The outcome of a push attempt: accepted; will be retried; the token is dead and was deleted; the

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 BUCKETS = 24
 """Upper bounds of the histogram: powers of two of microseconds, up to 8 seconds."""
@@ -83,3 +85,14 @@ class TopicCounters:
     reclaimed: int = 0
     """Messages deleted by retention."""
     reclaimed_bytes: int = 0
+
+
+class RoomFigure(NamedTuple):
+    """A metric of a room: `hubbub_NAME`, with a series per hub. Hubs that are missing in `values`
+    have 0."""
+
+    name: str
+    about: str
+    values: Mapping[str, float]
+    rises: bool = False
+    """A total since the start of the process, not a current value."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import msgspec
 
-from hubbub.domain.documents.values import DocumentLimits
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class EngineLimits(msgspec.Struct, frozen=True):
@@ -49,8 +51,13 @@ class EngineLimits(msgspec.Struct, frozen=True):
     session_calls: int = 32
     hub_calls: int = 1000
     call_seconds: float = 30.0
-    documents: DocumentLimits = DocumentLimits()
     document_memory_bytes: int = 32 * 1024 * 1024
     """Documents in memory, as JSON. Beyond it, channels with unused documents are unloaded."""
     subject_root: str = "hubbub"
     """The prefix of all NATS subjects that belong to hubs."""
+    rooms: tuple[msgspec.Struct, ...] = ()
+    """The settings of rooms (`hubbub.engine.<room>.settings`)."""
+
+    def of(self, kind: type[S]) -> S:
+        """A room's settings, or its defaults."""
+        return next((each for each in self.rooms if isinstance(each, kind)), None) or kind()

@@ -82,8 +82,9 @@ class Features(Protocol):
     feeds: RoomFeeds
 
     def construct(self, node: Node) -> Iterable[object]:
-        """Called when everything that features may need of the node is there. The node calls those
-        that are rooms; others find each by its class."""
+        """Called when everything that features may need of the node is there, and yields one after
+        the other: a feature may need those before it (`Node.feature`). The node calls those that
+        are rooms."""
 
 
 class Node:
@@ -144,8 +145,10 @@ class Node:
         self._lost: deque[SessionState] = deque()
         """Sessions whose connection was lost and that are still to be closed."""
         self.draining = False
-        self._features = {type(each): each for each in features.construct(self)}
-        self._rooms = tuple(each for each in self._features.values() if isinstance(each, Room))
+        self._features: dict[type, object] = {}
+        for each in features.construct(self):
+            self._features[type(each)] = each
+        self.rooms = tuple(each for each in self._features.values() if isinstance(each, Room))
         self.authentication = Authentication(
             tokens,
             self.credentials,
@@ -155,7 +158,7 @@ class Node:
             self.subscriptions,
             self.restore_keys,
             self.heartbeats,
-            self._rooms,
+            self.rooms,
         )
         self.restorer = Restorer(
             bus,
@@ -175,11 +178,12 @@ class Node:
             self.close,
         )
         self.session_requests = by_type(
-            request for room in (own, *self._rooms) for request in room.session_requests
+            request for room in (own, *self.rooms) for request in room.session_requests
         )
 
     def feature(self, kind: type[F]) -> F:
-        """The node's only object of this class, for gateways and administration."""
+        """The node's only object of this class, for gateways, administration, and features that are
+        constructed after it."""
         found = self._features[kind]
         assert isinstance(found, kind)
         return found
@@ -260,7 +264,7 @@ class Node:
         yield HubChanged, self._heed_change
         yield AskWatches, self._watches
         yield SessionTaken, self._replace_session
-        yield from node_requests_of(self._rooms)
+        yield from node_requests_of(self.rooms)
 
     @property
     def feed_events(self) -> list[type[FeedEvent]]:
@@ -297,7 +301,7 @@ class Node:
                 feed.rules_changed()
             self.subscriptions.attendance.announce_members(self.hubs[hub])
             self.subscriptions.patterns.hub_changed(self.hubs[hub])
-        for room in self._rooms:
+        for room in self.rooms:
             room.hub_changed(hub)
 
     def channel_changed(self, hub: str, channel: str) -> None:
@@ -311,7 +315,7 @@ class Node:
             feed.rules_changed()
         if known is not None:
             self.subscriptions.patterns.channel_changed(known, channel)
-        for room in self._rooms:
+        for room in self.rooms:
             room.channel_changed(hub, channel)
 
     def _configure(self, hub: Hub) -> None:
@@ -426,7 +430,7 @@ class Node:
         """Called every second: heartbeats, deadlines, expired identities, idle hubs."""
         now = self.clock.monotonic()
         self.heartbeats.sweep(now)
-        for room in self._rooms:
+        for room in self.rooms:
             room.sweep()
         self._close_idle_hubs(now)
 
@@ -443,7 +447,7 @@ class Node:
     async def drain(self) -> None:
         """Disconnects all sessions, with their state stored, and finishes work in progress."""
         self.draining = True
-        for room in self._rooms:
+        for room in self.rooms:
             await room.stop()
         error = GoingAway("the server is shutting down; connect again")
         self._close_lost(most=inf)

@@ -20,9 +20,11 @@ from typing import Any, TypeVar
 
 from hubbub.domain.asking import Announcement, NodeRequest
 from hubbub.domain.errors import Unavailable
+from hubbub.engine.counters import RoomFigure
 from hubbub.engine.session_requests import SessionRequest
 
 A = TypeVar("A")
+H = TypeVar("H")
 
 NodeHandler = Callable[[str, Any], Awaitable[Any]]
 """Answers a request from a node (this one or another), whose name is the first argument, or raises
@@ -45,6 +47,10 @@ class Room:
     def channel_changed(self, hub: str, channel: str) -> None:
         """The owner of a channel changed its binding (access or storage), which is now in the hub's
         settings."""
+
+    def figures(self) -> Iterable[RoomFigure]:
+        """The room's metrics, for each scrape."""
+        return ()
 
     async def authenticated(self, session: Any) -> None:
         """A session authenticated, for the first time or with another identity. At the node."""
@@ -74,6 +80,18 @@ def implementing(rooms: Iterable[Room], method: Callable[..., Any]) -> tuple[Any
     """The bound methods of the rooms that override this method of `Room`, for frequent callers."""
     name = method.__name__
     return tuple(getattr(room, name) for room in rooms if getattr(type(room), name) is not method)
+
+
+def merged(tables: Iterable[Mapping[type, H]]) -> dict[type, H]:
+    """The handlers of all rooms, by type of request. Raises `ValueError` if two rooms handle the
+    same request."""
+    handlers: dict[type, H] = {}
+    for table in tables:
+        for kind, handler in table.items():
+            if kind in handlers:
+                raise ValueError(f"two rooms answer {kind.__name__}")
+            handlers[kind] = handler
+    return handlers
 
 
 class NodeRequests:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from hubbub.domain.documents.values import DocumentLimits
+import msgspec
+
+from hubbub.engine.documents.settings import DocumentSettings
 from hubbub.engine.limits import EngineLimits
 from hubbub.server.settings import Settings
-from hubbub.server.settings.keys import DocumentSettings
 
 
 def engine_limits(settings: Settings) -> EngineLimits:
     live_history = settings.engine.max_live_history_size
-    return EngineLimits(
+    limits = EngineLimits(
         traces_per_second=settings.tracing.max_per_second,
         live_history_messages=live_history if settings.channel.enable_live_history else 0,
         live_history_memory_bytes=settings.engine.live_history_memory_bytes,
@@ -42,17 +43,8 @@ def engine_limits(settings: Settings) -> EngineLimits:
         session_calls=settings.session.max_calls,
         hub_calls=settings.hub.max_calls,
         call_seconds=settings.hub.call_timeout,
-        documents=_document_limits(settings.document),
-        document_memory_bytes=settings.document.memory_bytes,
         subject_root=settings.broker.subject,
+        rooms=tuple(settings.rooms.values()),
     )
-
-
-def _document_limits(settings: DocumentSettings) -> DocumentLimits:
-    return DocumentLimits(
-        document_bytes=settings.max_bytes,
-        request_bytes=settings.max_change_bytes,
-        operations=settings.max_operations,
-        depth=settings.max_depth,
-        name_bytes=settings.max_name_bytes,
-    )
+    documents = limits.of(DocumentSettings)
+    return msgspec.structs.replace(limits, document_memory_bytes=documents.memory_bytes)

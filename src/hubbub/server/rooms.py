@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 
 from hubbub.engine.access.registry import AccessRegistry
@@ -81,7 +82,7 @@ class NodeRooms:
         self._hooks = hooks
         self._plugins = plugins
 
-    def construct(self, node: Node) -> tuple[object, ...]:
+    def construct(self, node: Node) -> Iterator[object]:
         store, maker, bus, clock = self._store, self._maker, node.bus, node.clock
         limits, publisher = node.limits, node.publisher
         topics = Topics(bus, store, clock, publisher, maker, node.access)
@@ -102,7 +103,7 @@ class NodeRooms:
             hooks=self._hooks,
             plugins=self._plugins,
         )
-        return (
+        yield from (
             topics,
             webhooks,
             followings,
@@ -116,5 +117,6 @@ class NodeRooms:
             ServiceRequests(self._services, self._consent, limits.session_calls),
             CommandRequests(commands, limits.session_calls),
             UserSubscriptions(store, node.subscriptions, node.hubs, node.tasks),
-            *chain.from_iterable(plug.at_node(node, store) for plug in PLUGS),
         )
+        for plug in PLUGS:
+            yield from plug.at_node(node, store)

@@ -32,7 +32,7 @@ from hubbub.server.settings import Settings, in_effect
 from hubbub.server.settings.cluster_checks import workers_of
 from hubbub.server.steps import Step, Steps
 from hubbub.server.suspension import HubSuspension
-from hubbub.server.telemetry import HubCollector, Telemetry, TopicCollector
+from hubbub.server.telemetry import HubCollector, LagCollector, RoomCollector, Telemetry
 from hubbub.server.telemetry.cluster import ClusterCollector
 from hubbub.server.telemetry.process import LoopLag, process_usage
 from hubbub.server.telemetry.push import PushCollector
@@ -130,7 +130,8 @@ class Server:
                     self.programs.nats_connected,
                     self._loop_lag,
                 ),
-                TopicCollector(self.node, self.subscriptions, lags),
+                RoomCollector(self.node, self.owner),
+                LagCollector(self.node, lags),
                 WebhookCollector(self.node, self.driver),
                 PushCollector(self.push),
                 ClusterCollector(fabric.figures),

@@ -11,6 +11,7 @@ import pytest
 from harness.segments import HOUR
 from harness.views import MONDAY, rows, silver, view
 from hubbub.domain import journal
+from hubbub.domain.documents.journal import DOCUMENT_CHANGED
 from hubbub.domain.journal import JournalEvent
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.transforms import facts
@@ -52,9 +53,7 @@ def test_documents_by_activity_and_size() -> None:
 
     def change(hours: float, version: int, size: str, **more: Any) -> JournalEvent:
         more = {"channel": "todo", "user": "ann", "size": 10, **more}
-        return event(
-            journal.DOCUMENT_CHANGED, hours, serial=version, extra={"documentBytes": size}, **more
-        )
+        return event(DOCUMENT_CHANGED, hours, serial=version, extra={"documentBytes": size}, **more)
 
     found = shown(
         "documents",

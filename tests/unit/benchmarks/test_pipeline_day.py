@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.pipeline_day import HOUR, START, write_day
+from hubbub.domain.documents.journal import DOCUMENT_CHANGED
 from hubbub.domain.journal import (
-    DOCUMENT_CHANGED,
     KINDS,
     NODE_STARTED,
     NOTIFICATION_CREATED,

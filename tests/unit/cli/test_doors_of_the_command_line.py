@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sqlite3
 import subprocess
@@ -20,6 +21,7 @@ from hubbub.cli.main import GROUPS, main
 from hubbub.cli.numbers import FiniteRange
 from hubbub.cli.server.banner import banner
 from hubbub.domain.errors import NotPermitted
+from hubbub.rooms import places
 from hubbub.server.data_folder import DATABASE
 from hubbub.server.settings import developer_settings, load
 from hubbub.storage.sql.schema import SQLITE, load_migrations
@@ -49,7 +51,12 @@ def test_the_version_loads_no_command() -> None:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     version, modules = found.stdout.splitlines()
     assert version.startswith("hubbub, version ")
-    assert modules == "['hubbub.cli', 'hubbub.cli.main']"
+    assert ast.literal_eval(modules) == [
+        "hubbub.cli",
+        "hubbub.cli.main",
+        *sorted(f"hubbub.cli.{room}" for room, _ in places("cli", "commands")),
+        "hubbub.rooms",
+    ]
 
 
 def test_help_shows_every_command_in_its_group() -> None:

@@ -22,10 +22,10 @@ from hubbub.engine.channels.delivering import Deliverer
 from hubbub.engine.channels.lifecycle import Channels
 from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.retained import RetainedMessages
-from hubbub.engine.channels.rooms import OrderedHandler, OwnerRoom, PreparedWrite
+from hubbub.engine.channels.rooms import OwnerRoom, PreparedWrite
 from hubbub.engine.channels.stored_bytes import size_of
 from hubbub.engine.large_work import CHANGE_WEIGHT, SMALL_BYTES, HubLocks, in_turns, leave_loop
-from hubbub.engine.rooms import implementing
+from hubbub.engine.rooms import implementing, merged
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.ports.storage.messages import Append, AppendAll
 from hubbub.tasks import TaskSet
@@ -62,9 +62,7 @@ class Appender:
         self._retained = retained
         self._stored_bytes = parts.stored_bytes
         self._deliver = deliverer.deliver
-        self._handlers: dict[type[OrderedRequest[Any]], OrderedHandler[Any]] = {}
-        for room in rooms:
-            self._handlers.update(room.ordered_requests)
+        self._handlers = merged(room.ordered_requests for room in rooms)
         self._appended = implementing(rooms, OwnerRoom.appended)
         self._ready: dict[Channel, None] = {}
         self._preparing = HubLocks()

@@ -20,10 +20,10 @@ from hubbub.engine.channels.erasing import Eraser
 from hubbub.engine.channels.lifecycle import Channels
 from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.retained import RetainedMessages
-from hubbub.engine.channels.rooms import ChannelHandler, OwnerHandler, OwnerRoom
+from hubbub.engine.channels.rooms import ChannelHandler, OwnerRoom
 from hubbub.engine.channels.stored_bytes import ENVELOPE_BYTES
 from hubbub.engine.channels.watching import Watching
-from hubbub.engine.rooms import NodeHandler, node_requests_of
+from hubbub.engine.rooms import NodeHandler, merged, node_requests_of
 from hubbub.ports.bus import (
     Attach,
     Attachment,
@@ -67,7 +67,7 @@ class ChannelOwner:
         eraser = Eraser(store, self.terms, self._retained, self._open, rooms)
         self.watching = Watching(self._open, parts.bus, clock)
         self.attendance = ChannelPresence(self._open, self._announcements, self.watching, clock)
-        self._rooms: tuple[OwnerRoom, ...] = (
+        self.rooms: tuple[OwnerRoom, ...] = (
             self._producers,
             *rooms,
             self.watching,
@@ -96,21 +96,18 @@ class ChannelOwner:
             Deliverer(self._announcements, clock, journal, rooms),
             rooms,
         )
-        self._handlers: dict[type, OwnerHandler] = {}
-        self._channel_handlers: dict[type, ChannelHandler] = {}
-        for room in self._rooms:
-            self._handlers.update(room.owner_requests)
-            self._channel_handlers.update(room.channel_requests)
+        self._handlers = merged(room.owner_requests for room in self.rooms)
+        self._channel_handlers = merged(room.channel_requests for room in self.rooms)
 
     def room(self, kind: type[_Room]) -> _Room:
         """The room of this type, for whoever looks into it from outside."""
-        return next(room for room in self._rooms if isinstance(room, kind))
+        return next(room for room in self.rooms if isinstance(room, kind))
 
     def start(self, terms: Mapping[int, int], settle_seconds: float = 0.0) -> None:
         """Takes the partitions over, each under its term. If others owned them before, followers
         have a few seconds to report."""
         self.terms.update(terms)
-        for room in self._rooms:
+        for room in self.rooms:
             room.owned(list(terms))
         self.watching.took_over()
         if settle_seconds:
@@ -119,7 +116,7 @@ class ChannelOwner:
     async def release(self, partitions: Collection[int]) -> None:
         """Closes the channels of partitions that another node now owns, and waits until nothing is
         in progress. Unfinished requests fail with `StaleOwner`: they had no effect."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.released(partitions)
         for partition in partitions:
             self.terms.pop(partition, None)
@@ -128,7 +125,7 @@ class ChannelOwner:
 
     async def stop_rooms(self) -> None:
         """Waits, within a bound, for the rooms' work in progress; they start nothing new."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.stop()
 
     async def stop(self) -> None:
@@ -137,7 +134,7 @@ class ChannelOwner:
         await self._producers.settle()
         await self._appender.settle()
         await self._retained.settle()
-        for room in self._rooms:
+        for room in self.rooms:
             await room.settle()
 
     # -- requests -------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ class ChannelOwner:
         self.attendance.attach(node, channel)
         await self.channels.ready(channel)
         if channel.kept:
-            for room in self._rooms:
+            for room in self.rooms:
                 await room.attaching(channel)
         return self.channels.attachment(channel)
 
@@ -210,7 +207,7 @@ class ChannelOwner:
 
     async def join(self) -> None:
         """Called before this node owns anything in a cluster with other nodes."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.joining()
 
     @property
@@ -218,7 +215,7 @@ class ChannelOwner:
         """Requests that the owner handles for its node, independent of a channel."""
         yield HubChanged, self._heed_change
         yield UserErased, self._forget_user
-        yield from node_requests_of(self._rooms)
+        yield from node_requests_of(self.rooms)
 
     async def _heed_change(self, _: str, changed: HubChanged) -> None:
         if changed.channel is None:
@@ -228,13 +225,13 @@ class ChannelOwner:
 
     async def _forget_user(self, _: str, erased: UserErased) -> None:
         """Raises `StoreUnavailable`."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.user_erased(erased.hub, erased.user_id)
 
     async def expire(self) -> None:
         """Called from time to time: have the rooms delete what has expired. Raises
         `StoreUnavailable`."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.expire()
 
     async def _serve(self, serve: ChannelHandler, request: OwnerRequest[_T]) -> _T:
@@ -267,7 +264,7 @@ class ChannelOwner:
         channel = self._open.get((hub, name))
         if channel is not None:
             channel.first = deleted.first
-        for room in self._rooms:
+        for room in self.rooms:
             room.reclaimed(hub, name, deleted)
 
     # -- settings -------------------------------------------------------------------------------
@@ -275,7 +272,7 @@ class ChannelOwner:
     def hub_changed(self, hub: str) -> None:
         """Applies changed rules to the hub's channels, now or when an append in progress has
         ended."""
-        for room in self._rooms:
+        for room in self.rooms:
             room.hub_changed(hub)
         self.channels.hub_changed(hub)
         try:
@@ -285,7 +282,7 @@ class ChannelOwner:
 
     async def prepare_suspension(self, hub: str) -> None:
         """The hub is about to be suspended: the rooms start no work for it."""
-        for room in self._rooms:
+        for room in self.rooms:
             await room.hub_suspending(hub)
 
     async def suspend_hub(self, hub: str) -> None:
@@ -296,7 +293,7 @@ class ChannelOwner:
         await self._appender.ended_so_far()  # closes channels that waited for an append
         await self.channels.settle_so_far()
         await self._retained.settle_so_far()
-        for room in self._rooms:
+        for room in self.rooms:
             await room.hub_suspended(hub)
         for channel in closing:
             await channel.let_go_by_all()
@@ -304,18 +301,18 @@ class ChannelOwner:
     async def resume_hub(self, hub: str) -> None:
         """The hub is back, with the store's current data. Raises `StoreUnavailable`."""
         self.hub_changed(hub)
-        for room in self._rooms:
+        for room in self.rooms:
             await room.hub_resumed(hub)
 
     def channel_changed(self, hub: str, channel: str) -> None:
         """Like `hub_changed`, for a change of one channel's binding, and for its dead letters."""
         self.channels.channel_changed(hub, channel)
-        for room in self._rooms:
+        for room in self.rooms:
             room.channel_changed(hub, channel)
 
     def sweep(self) -> None:
         """Called every second."""
-        for room in self._rooms:
+        for room in self.rooms:
             room.sweep()
         self.channels.bound_histories()
         self.channels.close_idle(self._idle_seconds)

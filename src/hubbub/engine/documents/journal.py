@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from hubbub.domain.documents.changes import PATCH, DocumentUpdate
-from hubbub.domain.journal import DOCUMENT_CHANGED, JournalEvent
+from hubbub.domain.documents.journal import DOCUMENT_CHANGED
+from hubbub.domain.journal import JournalEvent
 from hubbub.engine.channels.channel import Channel
 from hubbub.ports.journal import Journal
 

@@ -11,6 +11,7 @@ from hubbub.engine.documents.feed import DocumentFeed
 from hubbub.engine.documents.owner import DocumentOwner
 from hubbub.engine.documents.requests import DocumentRequests
 from hubbub.engine.documents.service import Documents
+from hubbub.engine.documents.settings import DocumentSettings
 from hubbub.engine.node import Node
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
@@ -19,7 +20,8 @@ FEEDS = RoomFeeds({ChannelKind.DOCUMENT: DocumentFeed})
 
 
 def at_node(node: Node, store: Store) -> tuple[object, ...]:
-    service = Documents(node.bus, node.publisher, node.limits.documents)
+    limits = node.limits.of(DocumentSettings).limits
+    service = Documents(node.bus, node.publisher, limits)
     return service, DocumentRequests(service)
 
 
@@ -27,7 +29,7 @@ def at_owner(parts: OwnerParts, access: AccessRegistry, journal: Journal) -> tup
     owner = DocumentOwner(
         parts.store,
         parts.clock,
-        parts.limits.documents,
+        parts.limits.of(DocumentSettings).limits,
         parts.terms,
         parts.channels,
         parts.stored_bytes,

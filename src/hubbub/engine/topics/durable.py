@@ -6,7 +6,8 @@ last messages, which stay in memory while consumers ask for them."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -30,7 +31,7 @@ from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.rooms import OwnerRoom, of_topic
 from hubbub.engine.channels.terms import Terms
-from hubbub.engine.counters import TopicCounters
+from hubbub.engine.counters import RoomFigure, TopicCounters
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.topics.cursor_cache import CursorCache, subscriptions_of
 from hubbub.engine.topics.cursors import Cursors, DurableSubscription, not_subscribed
@@ -44,6 +45,21 @@ from hubbub.ports.storage.topics import TopicStore
 
 MAX_SUBSCRIPTIONS = 10_000
 """Maximum number per channel."""
+_TOTALS = (
+    ("topic_gets", "handed_out", "Messages that durable subscriptions handed out."),
+    ("topic_redeliveries", "redelivered", "Those that were not the first time."),
+    ("topic_acknowledgements", "acknowledged", "Messages acknowledged."),
+    ("topic_dead_letters", "dead_letters", "Messages put to dead letters."),
+    (
+        "topic_expired",
+        "expired",
+        "Messages whose time to live was over before a durable subscription or webhook got them.",
+    ),
+    ("topic_missed", "missed", "Messages deleted before a durable subscription got them."),
+    ("reclaimed_messages", "reclaimed", "Messages deleted by retention."),
+    ("reclaimed_bytes", "reclaimed_bytes", "Their payload bytes."),
+)
+"""Metrics: the name after `hubbub_`, the attribute of `TopicCounters`, the help text."""
 
 
 class DurableSubscriptions(OwnerRoom):
@@ -85,6 +101,13 @@ class DurableSubscriptions(OwnerRoom):
             self._configuration_of(hub)
         except HubbubError:  # it was deleted, or the name stands for all hubs
             self.counters.pop(hub, None)
+
+    def figures(self) -> Iterator[RoomFigure]:
+        counted = dict(self.counters)
+        for name, attribute, about in _TOTALS:
+            read = attrgetter(attribute)
+            yield RoomFigure(name, about, {hub: read(each) for hub, each in counted.items()}, True)
+        yield RoomFigure("waiting_consumers", "Consumers that wait for a message.", self.waiting())
 
     async def settle(self) -> None:
         """Wakes waiting consumers, and waits for work in progress."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hubbub.domain import journal
+from hubbub.domain.documents.journal import DOCUMENT_CHANGED
 from hubbub.pipeline import spreads
 from hubbub.pipeline.columns import (
     HOUR,
@@ -214,7 +215,7 @@ def _dropped(drops: pa.Table) -> pa.Table:
 def document_facts(events: pa.Table) -> pa.Table:
     """Changes of each document by author and hour. `version` and `document_bytes` are those of the
     hour's last change."""
-    rows = events.filter(pc.equal(events["kind"], journal.DOCUMENT_CHANGED))
+    rows = events.filter(pc.equal(events["kind"], DOCUMENT_CHANGED))
     rows = rows.sort_by([("at", "ascending"), ("serial", "ascending")])
     size = pc.map_lookup(rows["extra"].combine_chunks(), "documentBytes", "first")
     is_number = pc.fill_null(pc.match_substring_regex(size, "^[0-9]{1,18}$"), False)

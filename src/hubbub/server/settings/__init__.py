@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from ipaddress import ip_network
 from pathlib import Path
-from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +22,13 @@ from hubbub.server.settings.checks import (
     is_on_this_machine,
 )
 from hubbub.server.settings.hubs import read_hubs
-from hubbub.server.settings.keys import CATEGORIES, Secret, Settings, SettingsError
+from hubbub.server.settings.keys import (
+    CATEGORIES,
+    ROOM_CATEGORIES,
+    Secret,
+    Settings,
+    SettingsError,
+)
 from hubbub.server.settings.reader import (
     Given,
     SettingsReader,
@@ -55,11 +60,10 @@ LOOPBACK_ORIGINS = tuple(
 
 def known_keys() -> dict[str, object]:
     """The type of every key outside `hubs`, by its path."""
-    kinds = key_types(Settings)
     return {
         path: kind
-        for name in CATEGORIES
-        for path, kind in leaves(cast(type[msgspec.Struct], kinds[name][1]), name).items()
+        for name, category in CATEGORIES.items()
+        for path, kind in leaves(category, name).items()
     }
 
 
@@ -89,14 +93,13 @@ def load(
 
 
 def _read(reader: SettingsReader, tree: dict[str, object]) -> Settings:
-    kinds = key_types(Settings)
     for key in sorted(tree.keys() - {*CATEGORIES, "hubs"}):
         reader.refuse("", key, dict.fromkeys((*CATEGORIES, "hubs")))
     categories = {
-        name: reader.read(cast(type[msgspec.Struct], kinds[name][1]), tree.get(name), name)
-        for name in CATEGORIES
+        name: reader.read(category, tree.get(name), name) for name, category in CATEGORIES.items()
     }
-    settings = msgspec.structs.replace(Settings(), **categories)
+    rooms = {name: categories.pop(name) for name in ROOM_CATEGORIES}
+    settings = msgspec.structs.replace(Settings(), rooms=rooms, **categories)
     hubs = read_hubs(
         reader,
         tree.get("hubs"),
@@ -248,7 +251,7 @@ def _defaults() -> dict[str, str]:
 
 def _values(settings: Settings) -> Iterator[tuple[str, str]]:
     for name in CATEGORIES:
-        yield from _values_below(getattr(settings, name), name)
+        yield from _values_below(settings.category(name), name)
 
 
 def _values_below(struct: msgspec.Struct, path: str) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ from hubbub.engine.access.throttle import CallerLimits
 from hubbub.engine.outward.limits import WebhookSettings
 from hubbub.engine.push.limits import PushSettings
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
+from hubbub.rooms import modules
 from hubbub.server.settings.adapters import AdapterFolders
 from hubbub.server.settings.cluster import Cluster
 from hubbub.server.settings.journal import JournalSettings
@@ -109,25 +110,6 @@ class ChannelDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """Durable subscriptions with their own series in /metrics: those with the largest lag."""
 
 
-class DocumentSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Documents of channels `doc:…`, and changes to them; larger ones fail with `too_large`."""
-
-    max_bytes: Annotated[int, Meta(ge=2, le=16 * 1024 * 1024)] = 1024 * 1024
-    """Maximum size of a document as JSON, with bytes in it at their own length."""
-    max_change_bytes: Annotated[int, Meta(ge=2, le=16 * 1024 * 1024)] = 256 * 1024
-    """Maximum size of one change; over WebSocket `connection.ws.maxMessageBytes` applies as
-    well."""
-    max_operations: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """Maximum number of operations in one change."""
-    max_depth: Annotated[int, Meta(ge=1, le=60)] = 60
-    """Nesting depth of lists and objects; protobuf readers stop soon after 60."""
-    max_name_bytes: Annotated[int, Meta(ge=1, le=64 * 1024)] = 1024
-    """Maximum size of a member's name, in UTF-8."""
-    memory_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 32 * 1024 * 1024
-    """Bytes of documents in a node's memory, as JSON; beyond that, unused documents are unloaded,
-    and read again on demand."""
-
-
 class SigningSecret(msgspec.Struct, frozen=True, kw_only=True):
     secret: Secret | None = None
     """Signs and verifies these tokens: at least 32 bytes (HS384: 48, HS512: 64); generated on first
@@ -197,7 +179,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hub: HubTimingSettings = HubTimingSettings()
     engine: Engine = Engine()
     channel: ChannelDefaults = ChannelDefaults()
-    document: DocumentSettings = DocumentSettings()
     hcommands: HCommands = HCommands()
     adapters: AdapterFolders = AdapterFolders()
     auth: Auth = Auth()
@@ -212,9 +193,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     push: PushSettings = PushSettings()
     debug: Debug = Debug()
     tracing: Tracing = Tracing()
+    rooms: Mapping[str, msgspec.Struct] = {}
+    """The categories of rooms, by name; one that is missing has its defaults."""
     hubs: Mapping[str, HubConfiguration] = {}
     developer: bool = False
     worker: int | None = None
+
+    def category(self, name: str) -> msgspec.Struct:
+        """The values of one of `CATEGORIES`."""
+        room = ROOM_CATEGORIES.get(name)
+        found = getattr(self, name) if room is None else self.rooms.get(name, room())
+        assert isinstance(found, msgspec.Struct)
+        return found
 
     @property
     def first_of_its_folder(self) -> bool:
@@ -227,11 +217,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return f"<Settings {self.listener.host}:{self.listener.port}, hubs {sorted(self.hubs)}>"
 
 
-CATEGORIES = tuple(
-    name
+ROOM_CATEGORIES: Mapping[str, type[msgspec.Struct]] = {
+    room.CATEGORY: room.SETTINGS for room in modules("engine", "settings")
+}
+CATEGORIES: Mapping[str, type[msgspec.Struct]] = {
+    name: type(value)
     for name, value in msgspec.structs.asdict(Settings()).items()
     if isinstance(value, msgspec.Struct)
-)
+} | dict(ROOM_CATEGORIES)
+"""All categories of the configuration, by name."""
 
 # Keys of the seed that are refused, each with the reason.
 _ALWAYS_COUNTED = "everything is counted as it happens; how often is up to who reads /metrics"

@@ -17,10 +17,8 @@ from hubbub import __version__
 from hubbub.domain.asking import NodeRequest
 from hubbub.engine.administration.survey import Survey
 from hubbub.engine.channels.owner import ChannelOwner
-from hubbub.engine.counters import TopicCounters
 from hubbub.engine.node import Node
 from hubbub.engine.rooms import NodeHandler
-from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.topics.lags import HubLag, LagSurvey
 from hubbub.gateways.http import ReceivedRequest
 from hubbub.journal.writer import JournalWriter
@@ -58,20 +56,6 @@ _GAUGES: tuple[Figure, ...] = (
     ("sessions", "sessions", "Open sessions."),
     ("subscriptions", "subscriptions", "Subscriptions."),
 )
-_TOPIC_COUNTERS: tuple[Figure, ...] = (
-    ("topic_gets", "handed_out", "Messages that durable subscriptions handed out."),
-    ("topic_redeliveries", "redelivered", "Those that were not the first time."),
-    ("topic_acknowledgements", "acknowledged", "Messages acknowledged."),
-    ("topic_dead_letters", "dead_letters", "Messages put to dead letters."),
-    (
-        "topic_expired",
-        "expired",
-        "Messages whose time to live was over before a durable subscription or webhook got them.",
-    ),
-    ("topic_missed", "missed", "Messages deleted before a durable subscription got them."),
-    ("reclaimed_messages", "reclaimed", "Messages deleted by retention."),
-    ("reclaimed_bytes", "reclaimed_bytes", "Their payload bytes."),
-)
 _LAGS: tuple[Figure, ...] = (
     ("durable_subscriptions", "subscriptions", "Durable subscriptions."),
     (
@@ -95,29 +79,34 @@ _SERIES: tuple[Figure, ...] = (
 )
 
 
-class TopicCollector:
-    """Metrics of durable subscriptions. Only a few have their own series, since there may be any
+class RoomCollector:
+    """Metrics that rooms declare."""
+
+    def __init__(self, node: Node, owner: ChannelOwner) -> None:
+        self._node = node
+        self._rooms = (*node.rooms, *owner.rooms)
+
+    def collect(self) -> Iterable[Metric]:
+        for room in self._rooms:
+            for figure in room.figures():
+                hubs = sorted({*self._node.counters, *figure.values})
+                values = {hub: figure.values.get(hub, 0) for hub in hubs}
+                kind = CounterMetricFamily if figure.rises else GaugeMetricFamily
+                yield filled(kind, figure.name, figure.about, values)
+
+
+class LagCollector:
+    """The lags of durable subscriptions. Only a few have their own series, since there may be any
     number."""
 
-    def __init__(self, node: Node, subscriptions: DurableSubscriptions, lags: LagSurvey) -> None:
+    def __init__(self, node: Node, lags: LagSurvey) -> None:
         self._node = node
-        self._subscriptions = subscriptions
         self._lags = lags
 
     def collect(self) -> Iterable[Metric]:
-        hubs = sorted({*self._node.counters, *self._subscriptions.counters, *self._lags.hubs})
-        nothing, no_lag = TopicCounters(), HubLag()
-        counted = {hub: self._subscriptions.counters.get(hub, nothing) for hub in hubs}
+        hubs, no_lag = sorted({*self._node.counters, *self._lags.hubs}), HubLag()
         lags = {hub: self._lags.hubs.get(hub, no_lag) for hub in hubs}
-        waiting = self._subscriptions.waiting()
-        yield from by_hub(CounterMetricFamily, _TOPIC_COUNTERS, counted)
         yield from by_hub(GaugeMetricFamily, _LAGS, lags)
-        yield filled(
-            GaugeMetricFamily,
-            "waiting_consumers",
-            "Consumers that wait for a message.",
-            {hub: waiting.get(hub, 0) for hub in hubs},
-        )
         for name, attribute, text in _SERIES:
             yield self._single(name, attribute, text)
 

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from hubbub.engine.counters import HubCounters, TopicCounters
+from hubbub.engine.topics import durable
 from hubbub.engine.topics.lags import HubLag
 from hubbub.engine.webhooks.counting import HubWebhooks, PushCounters
 from hubbub.server import telemetry
@@ -18,7 +19,7 @@ from hubbub.server.telemetry.families import Figure, by_hub
     [
         (telemetry._COUNTERS, HubCounters()),
         (telemetry._GAUGES, HubCounters()),
-        (telemetry._TOPIC_COUNTERS, TopicCounters()),
+        (durable._TOTALS, TopicCounters()),
         (telemetry._LAGS, HubLag()),
         (webhooks._COUNTERS, PushCounters()),
         (webhooks._GAUGES, HubWebhooks()),
