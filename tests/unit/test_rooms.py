@@ -16,6 +16,11 @@ from hubbub.server.limits import engine_limits
 from hubbub.server.settings import Settings, describe, load
 
 
+@pytest.fixture(autouse=True)
+def two_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rooms, "ROOMS", ("notifications", "documents"))
+
+
 def test_a_rooms_modules_are_found_without_their_import() -> None:
     sys.modules.pop("hubbub.cli.notifications.commands", None)
     assert dict(rooms.places("cli", "commands")) == {

@@ -45,15 +45,7 @@ def owner_rooms(
 ) -> tuple[OwnerRoom, ...]:
     """Constructs the features of an owner that concern nothing but its channels."""
     return (
-        DurableSubscriptions(
-            parts.store,
-            parts.clock,
-            parts.terms,
-            parts.bus.publish,
-            parts.configuration_of,
-            access,
-            journal,
-        ),
+        DurableSubscriptions(parts, access, journal),
         HistoryReader(parts.store, parts.terms),
         *chain.from_iterable(plug.at_owner(parts, access, journal) for plug in PLUGS),
     )

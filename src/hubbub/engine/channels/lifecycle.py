@@ -10,21 +10,14 @@ from itertools import islice
 from hubbub.domain.errors import HUB_AWAY, HubbubError, Internal, QuotaExceeded, StaleOwner
 from hubbub.domain.history import HeldBytes, LiveHistory
 from hubbub.domain.names import dead_letters_of, partition_of
-from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel, State
-from hubbub.engine.channels.parts import ChannelQuota
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.retained import RetainedMessages
 from hubbub.engine.channels.rooms import OwnerRoom
-from hubbub.engine.channels.stored_bytes import StoredBytes
-from hubbub.engine.channels.terms import Terms
 from hubbub.engine.channels.watching import Watching
-from hubbub.engine.directory import ConfigurationOf
-from hubbub.engine.limits import EngineLimits
 from hubbub.engine.rooms import implementing
 from hubbub.ports import randomness
 from hubbub.ports.bus import Attachment
-from hubbub.ports.clock import Clock
-from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -35,34 +28,25 @@ class Channels:
 
     def __init__(
         self,
-        *,
-        store: Store,
-        clock: Clock,
-        configuration_of: ConfigurationOf,
-        limits: EngineLimits,
-        quota: ChannelQuota,
-        terms: Terms,
-        channels: dict[tuple[str, str], Channel],
+        parts: OwnerParts,
         retained: RetainedMessages,
-        stored_bytes: StoredBytes,
-        announcements: Announcements,
         watching: Watching,
         rooms: Sequence[OwnerRoom],
     ) -> None:
-        """`channels` are those that are open, by hub and name."""
-        self._store = store
-        self._clock = clock
-        self._configuration_of = configuration_of
-        self._limits = limits
+        self._store = parts.store
+        self._clock = parts.clock
+        self._configuration_of = parts.configuration_of
+        self._limits = parts.limits
+        self._quota = parts.quota
+        self._stored_bytes = parts.stored_bytes
+        self._terms = parts.terms
+        self.open = parts.channels
+        """By hub and name."""
+        self._announcements = parts.announcements
         self._retained = retained
-        self._stored_bytes = stored_bytes
-        self._terms = terms
-        self.open = channels
-        self._announcements = announcements
         self._watching = watching
         self._keepers = [room for room in rooms if type(room).keeps is not OwnerRoom.keeps]
         self._room_closes = implementing(rooms, OwnerRoom.closed)
-        self._quota = quota
         self.counts: dict[str, int] = {}
         """Open channels by hub."""
         self._held: dict[str, HeldBytes] = {}

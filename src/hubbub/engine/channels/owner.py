@@ -74,20 +74,7 @@ class ChannelOwner:
             self.attendance,
             eraser,
         )
-        self.channels = Channels(
-            store=store,
-            clock=clock,
-            configuration_of=parts.configuration_of,
-            limits=limits,
-            quota=parts.quota,
-            terms=self.terms,
-            channels=self._open,
-            retained=self._retained,
-            stored_bytes=self.stored_bytes,
-            announcements=self._announcements,
-            watching=self.watching,
-            rooms=rooms,
-        )
+        self.channels = Channels(parts, self._retained, self.watching, rooms)
         self._appender = Appender(
             append,
             parts,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from functools import partial
 
 from hubbub.domain.documents.changes import DocumentAnswer, DocumentQuery
@@ -12,22 +11,15 @@ from hubbub.domain.documents.values import DocumentLimits
 from hubbub.domain.errors import VersionMismatch
 from hubbub.domain.names import is_document
 from hubbub.domain.topics import FoundPut
-from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
-from hubbub.engine.channels.producers import Producers
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.rooms import OwnerRoom
-from hubbub.engine.channels.stored_bytes import StoredBytes
-from hubbub.engine.channels.terms import Terms
 from hubbub.engine.documents.journal import DocumentEvents
 from hubbub.engine.documents.judge import DocumentJudge
 from hubbub.engine.documents.reader import DocumentReader
 from hubbub.engine.documents.snapshots import Snapshots
-from hubbub.ports.bus import PublishOutcome, PublishReply
-from hubbub.ports.clock import Clock
+from hubbub.ports.bus import PublishOutcome
 from hubbub.ports.journal import Journal
-from hubbub.ports.storage.documents import DocumentStore
-
-Publish = Callable[[ApplyChange, PublishReply], None]
 
 
 class DocumentOwner(OwnerRoom):
@@ -35,25 +27,20 @@ class DocumentOwner(OwnerRoom):
 
     def __init__(
         self,
-        store: DocumentStore,
-        clock: Clock,
+        parts: OwnerParts,
         limits: DocumentLimits,
-        terms: Terms,
-        channels: Mapping[tuple[str, str], Channel],
-        stored_bytes: StoredBytes,
-        announcements: Announcements,
-        producers: Producers,
-        publish: Publish,
         journal: Journal,
     ) -> None:
-        """`channels` are those that are open. `publish` reaches the owner of any channel."""
-        self._terms = terms
-        self._channels = channels
-        self._producers = producers
-        self._publish = publish
+        store = parts.store
+        self._terms = parts.terms
+        self._channels = parts.channels
+        self._producers = parts.producers
+        self._publish = parts.bus.publish
         self._reader = DocumentReader(store)
-        self._judge = DocumentJudge(store, clock, limits, announcements, DocumentEvents(journal))
-        self._snapshots = Snapshots(store, terms, stored_bytes)
+        self._judge = DocumentJudge(
+            store, parts.clock, limits, parts.announcements, DocumentEvents(journal)
+        )
+        self._snapshots = Snapshots(store, parts.terms, parts.stored_bytes)
         self.channel_requests = {DocumentQuery: self._answer}
         self.owner_requests = {FindChange: self._find}
         self.ordered_requests = {ApplyChange: self._judge}

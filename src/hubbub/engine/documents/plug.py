@@ -26,16 +26,4 @@ def at_node(node: Node, store: Store) -> tuple[object, ...]:
 
 
 def at_owner(parts: OwnerParts, access: AccessRegistry, journal: Journal) -> tuple[OwnerRoom, ...]:
-    owner = DocumentOwner(
-        parts.store,
-        parts.clock,
-        parts.limits.of(DocumentSettings).limits,
-        parts.terms,
-        parts.channels,
-        parts.stored_bytes,
-        parts.announcements,
-        parts.producers,
-        parts.bus.publish,
-        journal,
-    )
-    return (owner,)
+    return (DocumentOwner(parts, parts.limits.of(DocumentSettings).limits, journal),)

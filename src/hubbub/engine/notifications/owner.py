@@ -3,7 +3,7 @@ the channel, then acknowledged."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -27,16 +27,12 @@ from hubbub.domain.notifications import (
     StoredNotifications,
     taken_id,
 )
-from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.rooms import OwnerRoom
-from hubbub.engine.channels.stored_bytes import StoredBytes
-from hubbub.engine.channels.terms import Terms
-from hubbub.engine.limits import EngineLimits
 from hubbub.engine.notifications.held import HeldNotifications
 from hubbub.engine.notifications.journal import NotificationEvents
 from hubbub.ports import randomness
-from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage.notifications import (
     ChangedNotifications,
@@ -56,26 +52,20 @@ class NotificationOwner(OwnerRoom):
 
     def __init__(
         self,
-        store: NotificationStore,
-        clock: Clock,
-        limits: EngineLimits,
-        terms: Terms,
-        channels: Mapping[tuple[str, str], Channel],
-        stored_bytes: StoredBytes,
-        announcements: Announcements,
+        parts: OwnerParts,
         journal: Journal,
     ) -> None:
-        """`channels` are those that are open."""
-        self._store = store
-        self._clock = clock
-        self._terms = terms
+        limits = parts.limits
+        self._store: NotificationStore = parts.store
+        self._clock = parts.clock
+        self._terms = parts.terms
         self._bounds = NotificationBounds(
             limits.notifications, int(limits.notification_seconds * 1000)
         )
-        self._stored_bytes = stored_bytes
-        self._channels = channels
-        self._announcements = announcements
-        self._events = NotificationEvents(journal, clock)
+        self._stored_bytes = parts.stored_bytes
+        self._channels = parts.channels
+        self._announcements = parts.announcements
+        self._events = NotificationEvents(journal, parts.clock)
         self.channel_requests = dict.fromkeys(NotificationOwnerRequest.__args__, self._serve)
 
     def keeps(self, channel: str) -> bool:

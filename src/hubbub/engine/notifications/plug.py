@@ -24,14 +24,4 @@ def at_node(node: Node, store: Store) -> tuple[object, ...]:
 
 
 def at_owner(parts: OwnerParts, access: AccessRegistry, journal: Journal) -> tuple[OwnerRoom, ...]:
-    owner = NotificationOwner(
-        parts.store,
-        parts.clock,
-        parts.limits,
-        parts.terms,
-        parts.channels,
-        parts.stored_bytes,
-        parts.announcements,
-        journal,
-    )
-    return (owner,)
+    return (NotificationOwner(parts, journal),)

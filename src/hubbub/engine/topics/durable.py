@@ -29,19 +29,16 @@ from hubbub.domain.topics import (
 )
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.channels.channel import Channel, State
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.rooms import OwnerRoom, of_topic
-from hubbub.engine.channels.terms import Terms
 from hubbub.engine.counters import RoomFigure, TopicCounters
-from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.topics.cursor_cache import CursorCache, subscriptions_of
 from hubbub.engine.topics.cursors import Cursors, DurableSubscription, not_subscribed
-from hubbub.engine.topics.dead_letters import DeadLetters, Publish
+from hubbub.engine.topics.dead_letters import DeadLetters
 from hubbub.engine.topics.receipts import Receipts
 from hubbub.engine.topics.waiting import WaitingGet
-from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage.messages import Deleted
-from hubbub.ports.storage.topics import TopicStore
 
 MAX_SUBSCRIPTIONS = 10_000
 """Maximum number per channel."""
@@ -67,23 +64,21 @@ class DurableSubscriptions(OwnerRoom):
 
     def __init__(
         self,
-        store: TopicStore,
-        clock: Clock,
-        terms: Terms,
-        publish: Publish,
-        configuration_of: ConfigurationOf,
+        parts: OwnerParts,
         access: AccessRegistry,
         journal: Journal,
     ) -> None:
-        """`publish` sends dead letters to the owner of their channel."""
+        clock = parts.clock
         self.counters: defaultdict[str, TopicCounters] = defaultdict(TopicCounters)
         """By hub."""
-        self._configuration_of = configuration_of
+        self._configuration_of = parts.configuration_of
         self._access = access
         self._clock = clock
         self._receipts = receipts = Receipts(journal, clock)
-        self._cache = CursorCache(store, terms, self.counters)
-        self._dead_letters = DeadLetters(self._cache, clock, publish, receipts, self.counters)
+        self._cache = CursorCache(parts.store, parts.terms, self.counters)
+        self._dead_letters = DeadLetters(
+            self._cache, clock, parts.bus.publish, receipts, self.counters
+        )
         self._closing = False
         self.channel_requests = {
             SubscribeTopic: of_topic(self._subscribe),
