@@ -32,7 +32,11 @@ from hubbub.storage.sql.store import SqlStore
 
 SERVICE = Identity("backend", Level.SERVICE)
 MODE = sys.argv[2]
-RECEIVERS = ("ann", "lost", "collective:all", "collective:any", "nobody")
+RECEIVERS = (
+    "ann", "lost", "collective:all", "collective:any", "nobody", "turns", "collective:order",
+)  # fmt: skip
+TARGET = sys.argv[3] if len(sys.argv) > 3 else "collective:all"
+"""Whom the hub that kills itself sends to."""
 HELD = "held"
 """The receiver of messages whose senders never log in."""
 
@@ -49,6 +53,8 @@ class Lines:
     async def push(self, delivery: Delivery) -> None:
         if delivery.address.parameters == ("fail",):
             raise AdapterFailed("no such mailbox")
+        if delivery.address.parameters == ("never",):
+            raise AssertionError("an address before this one has the message")
         line = f"{delivery.message.id} {delivery.peer} {delivery.key}\n"
         if MODE == "before push":
             kill()
@@ -115,13 +121,17 @@ async def main(folder: Path, mode: str) -> None:
     else:
         peers = [("ann", PeerInfo((Address("lines", ("a",)),))),
                  ("bob", PeerInfo((Address("lines", ("b",)), Address("lines", ("c",))))),
-                 ("lost", PeerInfo((Address("lines", ("fail",)),)))]  # fmt: skip
+                 ("lost", PeerInfo((Address("lines", ("fail",)),))),
+                 ("turns", PeerInfo((Address("lines", ("fail",)), Address("lines", ("b",)),
+                                     Address("lines", ("never",))), "IN_ORDER"))]  # fmt: skip
         await communication.save_peers(hub, peers)
         await communication.save_collective(hub, "all", CollectiveInfo(("ann", "bob")))
         await communication.save_collective(hub, "any", CollectiveInfo(("lost", "bob"), "TO_ANY"))
+        order = CollectiveInfo(("nobody", "lost", "turns", "ann"), "IN_ORDER")
+        await communication.save_collective(hub, "order", order)
         if mode == "send":
-            await asyncio.gather(hold(server), *(send(server, each) for each in range(10)))
-        await send(server, RECEIVERS.index("collective:all"), once=True)
+            await asyncio.gather(hold(server), *(send(server, each) for each in range(14)))
+        await send(server, RECEIVERS.index(TARGET), once=True)
         await asyncio.sleep(10)
 
 

@@ -165,8 +165,10 @@ class CommHub:
         reply = await self.service("PUT", f"{HUB}/peers/{name}", body)
         assert reply.status == 200, reply.text
 
-    async def collective(self, name: str, *members: str, policy: str = "TO_ALL_MEMBERS") -> None:
-        body = {"members": list(members), "policy": policy}
+    async def collective(
+        self, name: str, *members: str, policy: str = "TO_ALL_MEMBERS", **more: Any
+    ) -> None:
+        body = {"members": list(members), "policy": policy, **more}
         reply = await self.service("PUT", f"{HUB}/collectives/{name}", body)
         assert reply.status == 200, reply.text
 

@@ -132,9 +132,9 @@ class People:
     # -- peers and collectives ------------------------------------------------------------------
 
     async def set_peer(self, peer: str, addresses: Iterable[Json], **more: Any) -> None:
-        """`addresses` in order of preference: `{"adapter": …, "parameters": […]}`. `more`: `policy`
-        and `privacy`."""
-        body = {"addresses": list(addresses), **more}
+        """`addresses` in order of preference: `{"adapter": …, "parameters": […]}`. `more`:
+        `policy`, `privacy`, and for the policy `IN_ORDER` `next_after_ms`."""
+        body = {"addresses": list(addresses), **_on_wire(more)}
         await self._ask("PUT", self._admin("peers", peer), {}, body)
 
     async def set_peers(self, peers: Iterable[tuple[str, Json]]) -> AsyncIterator[int]:
@@ -188,7 +188,8 @@ class People:
         return self._admin("peers", peer, "subscriptions", *channel)
 
     async def set_collective(self, name: str, members: Iterable[str], **more: Any) -> None:
-        body = {"members": list(members), **more}
+        """`more`: `policy`, and for the policy `IN_ORDER` `next_after_ms`."""
+        body = {"members": list(members), **_on_wire(more)}
         await self._ask("PUT", self._admin("collectives", name), {}, body)
 
     async def collective(self, name: str) -> Json | None:
@@ -242,8 +243,7 @@ class People:
     async def add_message_info(self, type: str, subtype: str, **more: Any) -> None:
         """Describes messages of this type and subtype, replacing an earlier description. `more`:
         `purpose`, `valid_answer`, `valid_answer_types`, `related_messages`. Raises `BadRequest`."""
-        fields = {wire_name(name): value for name, value in more.items()}
-        body = {"type": type, "subtype": subtype, **fields}
+        body = {"type": type, "subtype": subtype, **_on_wire(more)}
         await self._ask("PUT", self._admin("message-info", f"{type}.{subtype}"), {}, body)
 
     async def message_info(self, type: str = "", subtype: str = "", id: str = "") -> Json | None:
@@ -333,6 +333,10 @@ class People:
         finally:
             connection.close()
         return _understood(answer.status, text)
+
+
+def _on_wire(fields: Json) -> Json:
+    return {wire_name(name): value for name, value in fields.items()}
 
 
 def _understood(status: int, text: bytes) -> Any:

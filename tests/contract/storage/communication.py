@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec import UNSET
 
 from contract.storage.records import EPOCH, PARTITION, message, own
 from hubbub.domain.communication.peers import Address, CollectiveInfo, PeerInfo, PrivacyPolicy
@@ -15,6 +16,7 @@ from hubbub.domain.communication.steps import (
     HELD,
     NEW,
     PLANNED,
+    WAITING,
     CommunicationStep,
     DeliveryMove,
     DeliveryRow,
@@ -81,10 +83,18 @@ class CommunicationContract:
         (dead,) = await store.read_deliveries("demo", FAILED, START, 10)
         assert (dead.key, dead.reason, dead.at) == ("k1", "no mailbox", 8)
         assert [row.key for row in await store.read_deliveries("demo", DUE, START, 10)] == ["k3"]
+        later = (delivery("k4", serial=1, ordinal=4), delivery("k5", serial=1, ordinal=5))
+        waiting = tuple(msgspec.structs.replace(each, state=WAITING) for each in later)
+        begun = CommunicationStep(added=waiting, moved=(DeliveryMove("k4", DUE, "", 9),))
+        await store.save_step("demo", begun, PARTITION, term)
+        due = await store.read_deliveries("demo", DUE, START, 10)
+        assert [(row.key, row.at) for row in due] == [("k3", 5), ("k4", 9)]
+        assert len(await store.read_deliveries("demo", WAITING, START, 10)) == 1
         verdict = CommunicationStep(b"v", DECIDED, closed=("m1",), dropped_of=("m1",))
         await store.append([logged(3, term, verdict)])
         assert await store.read_open("demo", 0, 10) == []
-        assert await store.read_deliveries("demo", DUE, START, 10) == []
+        for state in (DUE, WAITING):
+            assert await store.read_deliveries("demo", state, START, 10) == []
         assert await store.read_busy_hubs() == []
 
     async def test_the_log_is_asked_by_any_criteria_newest_first(self, store: Store) -> None:
@@ -202,6 +212,14 @@ class CommunicationContract:
         assert await store.delete_collective("demo", "team")
         assert await store.read_collective("demo", "team") is None
         assert not await store.delete_collective("demo", "team")
+
+    async def test_a_collective_keeps_how_long_a_turn_takes(self, store: Store) -> None:
+        info = CollectiveInfo(("b", "a"), "IN_ORDER", 300)
+        assert await store.save_collective("demo", "team", info, 1)
+        assert await store.read_collective("demo", "team") == info
+        unset = msgspec.structs.replace(info, next_after_ms=UNSET)
+        assert await store.save_collective("demo", "team", unset, 1)
+        assert await store.read_collective("demo", "team") == unset
 
     async def test_a_peer_has_one_token_until_it_expires(self, store: Store) -> None:
         for token_hash in (b"one", b"two"):

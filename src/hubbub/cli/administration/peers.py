@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args
 
 import click
 import msgspec
@@ -17,11 +17,12 @@ from hubbub.cli.failures import WRONG, fail
 from hubbub.cli.messages.following import FOLLOWED
 from hubbub.cli.messages.options import hub_option
 from hubbub.cli.tables import Columns, json_option, local_time, show_entry
+from hubbub.domain.communication.peers import PeerPolicy
 from hubbub.domain.errors import BadRequest
 
 _AT_ONCE = 1000
 _LONGEST_CELL = 128 * 1024
-_POLICIES = ("TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED")
+_POLICIES = get_args(PeerPolicy)
 
 
 def _addresses(peer: dict[str, Any]) -> list[str]:
@@ -97,6 +98,10 @@ add(
     help=f"Without it as before; {_POLICIES[0]} for a new one.",
 )  # fmt: skip
 @click.option(
+    "--next-after-ms", type=click.IntRange(1, 86_400_000 * 30),
+    help="With IN_ORDER: when the next address begins without an acknowledgement; else 60000.",
+)  # fmt: skip
+@click.option(
     "--privacy", multiple=True, metavar="JSON",
     help="Such as '{\"effect\": \"deny\", \"types\": [\"ALARM\"]}'; replaces all policies.",
 )  # fmt: skip
@@ -110,6 +115,7 @@ def set_peer(
     peer: str,
     addresses: tuple[str, ...],
     policy: str | None,
+    next_after_ms: int | None,
     privacy: tuple[str, ...],
     no_privacy: bool,
     as_json: bool,
@@ -124,6 +130,7 @@ def set_peer(
     fields = {
         "addresses": [_address(each) for each in addresses],
         "policy": policy,
+        "nextAfterMs": next_after_ms,
         "privacy": [_decoded("--privacy", each) for each in privacy]
         or ([] if no_privacy else None),
     }
@@ -168,7 +175,7 @@ def import_peers(admin: AdminClient, hub: str, file: TextIO) -> None:
 def _has_more(entry: dict[str, Any]) -> bool:
     """Whether the peer has data that a table need not show."""
     peer = entry["peer"]
-    return bool(peer["privacy"]) or peer["policy"] != _POLICIES[0]
+    return bool(peer["privacy"]) or peer["policy"] != _POLICIES[0] or "nextAfterMs" in peer
 
 
 def _send(admin: AdminClient, hub: str, batch: list[dict[str, Any]], done: int) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from hubbub.domain.errors import BadRequest, InvalidAttribute, InvalidName
 from hubbub.domain.fields import wire_name
@@ -16,13 +16,20 @@ MAX_ID: Final = 200
 MOST_MEMBERS: Final = 10_000
 """The most members of a collective."""
 
-PeerPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED"]
-GivenPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "TO_ALL", "TO_ANY"]
+PeerPolicy = Literal["TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "IN_ORDER"]
+GivenPolicy = Literal[
+    "TO_ALL_CHANNELS", "AT_LEAST_ONE", "PREFERRED", "IN_ORDER", "TO_ALL", "TO_ANY"
+]
 _ALIASES: Final[dict[str, PeerPolicy]] = {
     "TO_ALL": "TO_ALL_CHANNELS",
     "TO_ANY": "AT_LEAST_ONE",
 }
-CollectivePolicy = Literal["TO_ALL_MEMBERS", "TO_ANY"]
+CollectivePolicy = Literal["TO_ALL_MEMBERS", "TO_ANY", "IN_ORDER"]
+IN_ORDER: Final = "IN_ORDER"
+"""The policy of a peer or collective whose addresses or members take turns."""
+NextAfterMs = Annotated[int, Meta(ge=1, le=86_400_000 * 30)]
+ADDRESS_TURN_MS: Final = 60_000
+MEMBER_TURN_MS: Final = 300_000
 
 
 class Address(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,13 +68,28 @@ class PeerInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unknown_fie
 
     addresses: Annotated[tuple[Address, ...], Meta(max_length=50)] = ()
     policy: GivenPolicy = "TO_ALL_CHANNELS"
-    """`TO_ALL` and `TO_ANY` are aliases of the first two values."""
+    """`TO_ALL` and `TO_ANY` are aliases of the first two values. `IN_ORDER` tries one address after
+    the other, until one has the message."""
     privacy: Annotated[tuple[PrivacyPolicy, ...], Meta(max_length=50)] = ()
+    next_after_ms: NextAfterMs | UnsetType = UNSET
+    """With `IN_ORDER`: after how many milliseconds without an acknowledgement the next address is
+    tried, too. Default: 60000. A failure leads to the next address at once."""
 
     def __post_init__(self) -> None:
         canonical = _ALIASES.get(self.policy)
         if canonical is not None:
             msgspec.structs.force_setattr(self, "policy", canonical)
+
+    @property
+    def turn_ms(self) -> int:
+        """How long an address may take before the next one begins; 0: all begin at once."""
+        return _turn_ms(self.policy, self.next_after_ms, ADDRESS_TURN_MS)
+
+
+def _turn_ms(policy: str, given: int | UnsetType, default: int) -> int:
+    if policy != IN_ORDER:
+        return 0
+    return default if isinstance(given, UnsetType) else given
 
 
 ID_SCHEMA: Final = {
@@ -85,6 +107,15 @@ class CollectiveInfo(msgspec.Struct, frozen=True, rename=wire_name, forbid_unkno
 
     members: Annotated[tuple[PeerId, ...], Meta(extra_json_schema={"maxItems": MOST_MEMBERS})] = ()
     policy: CollectivePolicy = "TO_ALL_MEMBERS"
+    """`TO_ANY` sends to all members and needs one; `IN_ORDER` tries one member after the other."""
+    next_after_ms: NextAfterMs | UnsetType = UNSET
+    """With `IN_ORDER`: after how many milliseconds without an acknowledgement the next member is
+    tried, too. Default: 300000. A failure leads to the next member at once."""
+
+    @property
+    def turn_ms(self) -> int:
+        """How long a member may take before the next one begins; 0: all begin at once."""
+        return _turn_ms(self.policy, self.next_after_ms, MEMBER_TURN_MS)
 
 
 def read_peer(tree: Any) -> PeerInfo:

@@ -19,6 +19,8 @@ DUE: Final = 0
 ARRIVED: Final = 1
 FAILED: Final = 2
 """The delivery is a dead letter."""
+WAITING: Final = 3
+"""The delivery's turn has not come: its policy is IN_ORDER."""
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):
@@ -40,7 +42,7 @@ class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):
     state: int = DUE
     reason: str = ""
     at: int = 0
-    """When the row reached its state, in milliseconds since 1970."""
+    """When the row reached its state, in milliseconds since 1970. Turns are counted from here."""
 
 
 class DeliveryMove(msgspec.Struct, frozen=True, array_like=True):
@@ -68,7 +70,7 @@ class CommunicationStep(msgspec.Struct, frozen=True, array_like=True):
     closed: tuple[str, ...] = ()
     """Ids of earlier messages that this step decides."""
     dropped_of: tuple[str, ...] = ()
-    """Ids of expired messages: all their due deliveries are dropped."""
+    """Ids of expired messages: all their deliveries that are due or wait are dropped."""
     released: tuple[str, ...] = ()
     """Ids of messages that are held no longer: their sender has logged in."""
     audits: tuple[AuditEntry, ...] = ()

@@ -127,6 +127,7 @@ class Dispatcher:
         """Returns the message's id once the message is on disk. Raises `Conflict` if another
         message has the id, `QuotaExceeded`, and the errors of the store."""
         waiting = self.queues.waiting + self._order.waiting + self._verdicts.awaiting
+        waiting += self._verdicts.waiting_turns
         if waiting >= self._most and not self._verdicts.is_awaited(message):
             raise QuotaExceeded(
                 f"hub {self.hub!r} has {waiting} deliveries that wait, some perhaps for a reply, "
@@ -203,13 +204,15 @@ class Dispatcher:
         secret = message.type == AUTH and message.subtype == REPLY
         state = DECIDED if plan is not None and not plan.receivers else PLANNED
         if plan is None:
-            state = DECIDED if secret else NEW  # the next owner would not know the token
+            state = NEW
+        if secret:
+            state = DECIDED  # the next owner would not know the token
         also = also or CommunicationStep()
         step = msgspec.structs.replace(
             also,
             digest=digest(message),
             state=state,
-            plan=plan.encoded() if plan is not None and plan.receivers else None,
+            plan=plan.encoded() if plan is not None and state == PLANNED else None,
             added=() if plan is None or secret else plan.rows,
         )
         logged = self._logged(message, technology, step)

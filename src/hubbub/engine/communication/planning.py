@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import cast
 
@@ -18,7 +19,13 @@ from hubbub.domain.communication.messages import (
     awaits_reply,
     kind_of,
 )
-from hubbub.domain.communication.peers import Address, CollectiveInfo, PeerInfo, PeerPolicy
+from hubbub.domain.communication.peers import (
+    Address,
+    CollectiveInfo,
+    CollectivePolicy,
+    PeerInfo,
+    PeerPolicy,
+)
 from hubbub.domain.communication.policies import (
     CollectiveProgress,
     DeliveryVerdict,
@@ -26,7 +33,8 @@ from hubbub.domain.communication.policies import (
     choose_addresses,
 )
 from hubbub.domain.communication.privacy import is_taken
-from hubbub.domain.communication.steps import FAILED, DeliveryRow
+from hubbub.domain.communication.steps import ARRIVED, DUE, FAILED, WAITING, DeliveryRow
+from hubbub.domain.communication.turns import DeliveryTurns
 
 CALLBACK = "callback:"
 """Prefix of the adapter name of a notification callback."""
@@ -56,6 +64,16 @@ class PlannedReceiver(msgspec.Struct, frozen=True, array_like=True):
     members: int = 0
     quiet: bool = False
     """Success is not reported because the sender did not name this receiver."""
+    silent: bool = False
+    """Nothing is reported: outcomes only decide whose turn is next."""
+    address_turns: dict[str, int] = {}
+    """Peers whose addresses take turns, and how many milliseconds an address may take."""
+    member_turn: int = 0
+    """How many milliseconds a member may take before the next one begins; 0: all begin at once."""
+
+    @property
+    def takes_turns(self) -> bool:
+        return bool(self.address_turns or self.member_turn)
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -112,20 +130,30 @@ class Planner:
             counts = (named or not message.receiver) and message.type not in (CONTROL, AUTH)
             if kind_of(receiver) == "component":
                 self._notify()
-            elif kind_of(receiver) == "collective":
+                continue
+            if kind_of(receiver) == "collective":
                 planned = self._collective(receiver, counts)
-                counted += [msgspec.structs.replace(planned, quiet=not named)] if counts else []
             else:
-                policy, _ = self._peer(receiver, receiver if counts else "")
+                planned = self._single(receiver, counts)
                 if named and message.type == CONTROL and self._is_out_of_reach(receiver):
                     self._notify()
-                if counts:
-                    peers = {receiver: policy}
-                    counted.append(PlannedReceiver(receiver, peers, quiet=not named))
-        if not counted and message.ttl_ms and awaits_reply(message):
+            if counts or planned.takes_turns:
+                counted.append(msgspec.structs.replace(planned, quiet=not named, silent=not counts))
+        if message.ttl_ms and awaits_reply(message) and all(each.silent for each in counted):
             counted.append(PlannedReceiver(message.receiver or COMMUNICATION, {}))
-        rows, refused = tuple(self._rows), tuple(self._refused)
+        rows, refused = self._in_turn(counted), tuple(self._refused)
         return DeliveryPlan(tuple(counted), rows, refused, self._to_callbacks)
+
+    def _in_turn(self, counted: Sequence[PlannedReceiver]) -> tuple[DeliveryRow, ...]:
+        """The planned deliveries, of which those wait whose turn comes later."""
+        waiting: set[str] = set()
+        for each in counted:
+            if each.takes_turns:
+                rows = [row for row in self._rows if row.receiver == each.receiver]
+                turns = _turns_of(each, [_waiting(row) for row in rows])
+                turns.begin(int(self._now * 1000), lambda _: True)
+                waiting.update(turns.waiting())
+        return tuple(_waiting(row) if row.key in waiting else row for row in self._rows)
 
     def _is_out_of_reach(self, peer: str) -> bool:
         """Whether a report cannot be delivered to its peer for another reason than a privacy
@@ -137,19 +165,30 @@ class Planner:
         for name in self._callbacks:
             self._add("", "", Address(CALLBACK + name))
 
-    def _peer(self, peer: str, counted_for: str) -> tuple[PeerPolicy, bool]:
-        """Adds the deliveries for a peer, or one failed delivery with the reason. Returns the
-        peer's policy and whether anything can be attempted."""
+    def _single(self, peer: str, counts: bool) -> PlannedReceiver:
+        turns = {peer: self._turn_of(peer)} if self._turn_of(peer) else {}
+        policy, tried = self._peer(peer, peer if counts or turns else "", counts)
+        return PlannedReceiver(peer, {peer: policy}, address_turns=turns if tried else {})
+
+    def _turn_of(self, peer: str) -> int:
+        """How long each address of the peer may take; 0: all begin at once."""
+        info = self._infos.get(peer)
+        return info.turn_ms if isinstance(info, PeerInfo) else 0
+
+    def _peer(self, peer: str, counted_for: str, counts: bool = True) -> tuple[PeerPolicy, bool]:
+        """Adds the deliveries for a peer, or one failed delivery with the reason, which is a row
+        only where it `counts`. Returns the peer's policy and whether anything can be attempted."""
         info = self._infos.get(peer, NotDeliverable(UNKNOWN_PEER))
+        refused_for = counted_for if counts else ""
         if not isinstance(info, PeerInfo):
             reason = info.reason if isinstance(info, NotDeliverable) else NO_PEER
-            self._refuse(peer, counted_for, reason)
+            self._refuse(peer, refused_for, reason)
             return "TO_ALL_CHANNELS", False
         policy = cast(PeerPolicy, info.policy)  # aliases are gone by now
         chosen = choose_addresses(info.addresses, policy, lambda each: self._serves(peer, each))
         taken = is_taken(info, self._message, self._now)
         if not taken or not chosen:
-            self._refuse(peer, counted_for, NO_ADAPTER if taken else PRIVACY)
+            self._refuse(peer, refused_for, NO_ADAPTER if taken else PRIVACY)
             return policy, False
         for address in chosen:
             self._add(peer, counted_for, address)
@@ -157,17 +196,26 @@ class Planner:
 
     def _collective(self, receiver: str, counts: bool) -> PlannedReceiver:
         info = self._infos.get(receiver, NotDeliverable(UNKNOWN_COLLECTIVE))
-        counted_for = receiver if counts else ""
         if not isinstance(info, CollectiveInfo):
             reason = info.reason if isinstance(info, NotDeliverable) else UNKNOWN_COLLECTIVE
-            self._refuse("", counted_for, reason, receiver)
+            self._refuse("", receiver if counts else "", reason, receiver)
             return PlannedReceiver(receiver, {"": "TO_ALL_CHANNELS"})
+        members = tuple(dict.fromkeys(info.members))
+        turns = {each: self._turn_of(each) for each in members if self._turn_of(each)}
+        counted_for = receiver if counts or turns or info.turn_ms else ""
         peers: dict[str, PeerPolicy] = {}
-        for member in dict.fromkeys(info.members):
+        for member in members:
             peers[member], tried = self._peer(member, counted_for)
             if not tried and info.policy == "TO_ALL_MEMBERS":
                 break
-        return PlannedReceiver(receiver, peers, info.policy, len(set(info.members)))
+        return PlannedReceiver(
+            receiver,
+            peers,
+            info.policy,
+            len(members),
+            address_turns=turns,
+            member_turn=info.turn_ms if members else 0,
+        )
 
     def _refuse(self, peer: str, counted_for: str, reason: str, collective: str = "") -> None:
         if counted_for:
@@ -200,6 +248,18 @@ class Planner:
         )
 
 
+def _turns_of(planned: PlannedReceiver, rows: Iterable[DeliveryRow]) -> DeliveryTurns:
+    return DeliveryTurns(rows, planned.address_turns, planned.member_turn)
+
+
+def _is_met(verdict: DeliveryVerdict | None) -> bool:
+    return verdict is not None and verdict.result == "met"
+
+
+def _waiting(row: DeliveryRow) -> DeliveryRow:
+    return msgspec.structs.replace(row, state=WAITING) if row.state == DUE else row
+
+
 def delivery_key(message_id: str, counted_for: str, peer: str, address: Address) -> str:
     """The same key for every attempt, also after a restart."""
     parts = (message_id, counted_for, peer, address.adapter, *address.parameters)
@@ -209,12 +269,23 @@ def delivery_key(message_id: str, counted_for: str, peer: str, address: Address)
 class ReceiverProgress:
     """Counts the outcomes of a message's deliveries to one receiver."""
 
-    __slots__ = ("_collective", "_lost", "_peers", "policy", "quiet", "receiver", "verdict")
+    __slots__ = (
+        "_collective",
+        "_lost",
+        "_peers",
+        "_turns",
+        "policy",
+        "quiet",
+        "receiver",
+        "silent",
+        "verdict",
+    )
 
     def __init__(self, planned: PlannedReceiver, rows: Sequence[DeliveryRow]) -> None:
         """`rows` are the deliveries that count for this receiver, in any state."""
         self.receiver = planned.receiver
         self.quiet = planned.quiet
+        self.silent = planned.silent
         self.policy = planned.policy or next(iter(planned.peers.values()), "")
         self.verdict: DeliveryVerdict | None = None
         expected = dict.fromkeys(planned.peers, 0)
@@ -226,18 +297,25 @@ class ReceiverProgress:
         self._lost = 0
         self._collective: CollectiveProgress | None = None
         if planned.policy:
-            policy = "TO_ANY" if planned.policy == "TO_ANY" else "TO_ALL_MEMBERS"
-            self._collective = CollectiveProgress(policy, planned.members)  # type: ignore[arg-type]
+            policy = cast(CollectivePolicy, planned.policy)
+            self._collective = CollectiveProgress(policy, planned.members)
             self.verdict = self._collective.verdict
+        self._turns = _turns_of(planned, rows) if planned.takes_turns else None
 
     @property
     def without_rows(self) -> list[str]:
         """Peers for which no outcome will arrive."""
         return [name for name, peer in self._peers.items() if not peer.expected]
 
-    def feed(self, row: DeliveryRow, reason: str | None) -> DeliveryVerdict | None:
-        """Returns the verdict if this outcome decides it. `reason` None: the delivery arrived."""
+    def policy_of(self, peer: str) -> PeerPolicy:
+        return self._peers[peer].policy
+
+    def feed(self, row: DeliveryRow, reason: str | None, at: int) -> DeliveryVerdict | None:
+        """Returns the verdict if this outcome decides it. `reason` None: the delivery arrived.
+        `at` is in milliseconds since 1970."""
         peer = self._peers[row.peer]
+        if self._turns is not None:
+            self._turns.ended(row, ARRIVED if reason is None else FAILED, at)
         found = (
             peer.feed(row.key, reason)
             if row.adapter
@@ -249,6 +327,50 @@ class ReceiverProgress:
             self.verdict = found
             return found
         return None
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    @property
+    def next_turn_at(self) -> float:
+        """When `begin_turns` has to be called again, in milliseconds since 1970."""
+        return math.inf if self._turns is None else self._turns.next_at
+
+    def begin_turns(self, now: int, unanswered: bool) -> list[str]:
+        """Returns the keys of the deliveries whose turn has come. `unanswered`: a reply is awaited,
+        so those who have the message have not acknowledged it."""
+        if self._turns is None:
+            return []
+
+        def needs(verdict: DeliveryVerdict | None) -> bool:
+            return verdict is None or (unanswered and _is_met(verdict))
+
+        if not needs(self.verdict):
+            self._turns.next_at = math.inf
+            return []
+        return self._turns.begin(now, lambda peer: needs(self._peers[peer].verdict))
+
+    def end_turns(self, unanswered: bool) -> list[str]:
+        """Returns the keys of the deliveries that nobody needs any more: others of the same turns
+        arrived, or the receiver has its verdict."""
+        if self._turns is None:
+            return []
+        met = {name for name, peer in self._peers.items() if _is_met(peer.verdict)}
+        acknowledged = set() if unanswered else met
+        over = self._turns.unfinished(acknowledged & self._turns.address_turns.keys())
+        if self.verdict is not None and not (unanswered and _is_met(self.verdict)):
+            over += self._turns.waiting()
+            if _is_met(self.verdict) and (self._turns.member_turn or not met):
+                over += self._turns.unfinished(self._peers.keys() - met)
+        self._turns.end(over)
+        return list(dict.fromkeys(over))
+
+    def acknowledge(self) -> DeliveryVerdict | None:
+        """A reply arrived: where turns are taken, this is the acknowledgement. Returns the verdict
+        that follows from it."""
+        if self._turns is None or self.verdict is not None:
+            return None
+        self.verdict = DeliveryVerdict("met")
+        return self.verdict
 
     def lose(self, peer: str) -> DeliveryVerdict | None:
         """Removes an erased peer. Returns a collective's verdict, which does not name the peer, if

@@ -16,6 +16,7 @@ from hubbub.domain.communication.steps import (
     ARRIVED,
     DUE,
     FAILED,
+    WAITING,
     CommunicationStep,
     DeliveryMove,
     DeliveryRow,
@@ -38,7 +39,7 @@ async def read_open(
     opened = await _read_open_messages(store, hub)
     rows: dict[str, list[DeliveryRow]] = {}
     oldest = min((each.message.serial for each in opened.values()), default=None)
-    for state in (ARRIVED, FAILED) if oldest is not None else ():
+    for state in (ARRIVED, FAILED, WAITING) if oldest is not None else ():
         async for row in _rows(store, hub, state, oldest or 0):
             if row.message_id in opened:
                 rows.setdefault(row.message_id, []).append(row)

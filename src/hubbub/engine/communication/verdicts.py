@@ -22,6 +22,7 @@ from hubbub.domain.communication.steps import (
     ARRIVED,
     DUE,
     FAILED,
+    WAITING,
     CommunicationStep,
     DeliveryMove,
     DeliveryRow,
@@ -58,7 +59,10 @@ class OpenMessage:
     """The message awaits a reply that has not arrived."""
     met: dict[str, DeliveryVerdict] = field(default_factory=dict)
     """Positive verdicts that wait for the reply."""
+    waiting: dict[str, DeliveryRow] = field(default_factory=dict)
+    """Deliveries whose turn has not come, by key."""
     timer: asyncio.TimerHandle | None = None
+    turn_timer: asyncio.TimerHandle | None = None
     loaded: bool = False
     """The message was open before this node became the owner of the log."""
 
@@ -79,6 +83,11 @@ class OpenMessage:
     @property
     def is_decided(self) -> bool:
         return all(each.verdict is not None for each in self.receivers.values()) and not self.met
+
+    def cancel_timers(self) -> None:
+        for timer in (self.timer, self.turn_timer):
+            if timer is not None:
+                timer.cancel()
 
 
 Tell = Callable[[OpenMessage, PeerMessage, CommunicationStep], None]
@@ -107,6 +116,8 @@ class Verdicts:
         self._open: dict[str, OpenMessage] = {}
         self._awaiting: set[str] = set()
         """Ids of open messages that were delivered and await a reply."""
+        self.waiting_turns = 0
+        """Number of deliveries whose turn has not come."""
         self.waiters = Waiters()
         self._tasks = TaskSet()
 
@@ -145,7 +156,9 @@ class Verdicts:
                 )
         known = []
         for row in rows:
-            if row.state == DUE and row.adapter:
+            if row.state == WAITING:
+                opened.waiting[row.key] = row
+            elif row.state == DUE and row.adapter:
                 policy = policies.get(row.peer, "")
                 queued = QueuedDelivery(row, message, deadline, policy, opened.durable)
                 if opened.receivers:
@@ -155,6 +168,7 @@ class Verdicts:
                 known.append(row)
                 if row.state == ARRIVED or not row.adapter:
                     opened.done_keys.append(row.key)
+        self.waiting_turns += len(opened.waiting)
         for each in planned:
             if not each.peers and not each.policy:  # nothing but the reply counts
                 opened.receivers[each.receiver].verdict = MET
@@ -164,9 +178,10 @@ class Verdicts:
         for row in known:
             counting = opened.receivers.get(row.receiver)
             reason = row.reason if row.state == FAILED else None
-            verdict = counting.feed(row, reason) if counting is not None else None
+            verdict = counting.feed(row, reason, row.at) if counting is not None else None
             if counting is not None and verdict is not None:
                 self._conclude(opened, counting, verdict)
+        self._take_turns(opened)
         if opened.loaded and deadline > self._clock.now():  # else rows are gone since it ran out
             for peer in {each for one in opened.receivers.values() for each in one.without_rows}:
                 if self._open.get(message.id) is opened:
@@ -183,8 +198,8 @@ class Verdicts:
             return
         opened = self._open.get(row.message_id) if row.receiver else None
         progress = opened.receivers.get(row.receiver) if opened is not None else None
-        state = ARRIVED if reason is None else FAILED
-        moved = (DeliveryMove(row.key, state, reason or "", int(self._clock.now() * 1000)),)
+        state, now = ARRIVED if reason is None else FAILED, int(self._clock.now() * 1000)
+        moved = (DeliveryMove(row.key, state, reason or "", now),)
         if opened is None or progress is None:
             if queued.durable:
                 over = CommunicationStep(dropped=(row.key,))
@@ -192,11 +207,11 @@ class Verdicts:
             return
         if reason is None:
             opened.done_keys.append(row.key)
-        verdict = progress.feed(row, reason)
+        verdict = progress.feed(row, reason, now)
         if verdict is not None:
             self._conclude(opened, progress, verdict, moved)
-        elif opened.durable:
-            self._committer.commit(CommunicationStep(moved=moved))
+        else:
+            self._take_turns(opened, moved)
 
     def _conclude(
         self,
@@ -211,16 +226,18 @@ class Verdicts:
         if opened.unanswered and verdict.result == "met":
             opened.met[progress.receiver] = verdict
             self._awaiting.add(message.id)
-            if opened.durable and moved:
-                self._committer.commit(CommunicationStep(moved=moved))
+            self._take_turns(opened, moved)
             return
-        self._journal.verdict(message, progress.receiver, progress.policy, verdict)
+        if not progress.silent:
+            self._journal.verdict(message, progress.receiver, progress.policy, verdict)
         report = report_on(message, progress.receiver, verdict)
-        if progress.quiet and verdict.result == "met":
+        if progress.silent or (progress.quiet and verdict.result == "met"):
             report = None
-        step = CommunicationStep(moved=moved)
+        over = self._end_turns(opened, progress)
+        step = CommunicationStep(moved=moved, dropped=over)
         if opened.is_decided:
             step = self._close(opened, verdict, moved)
+            step = msgspec.structs.replace(step, dropped=(*step.dropped, *over))
         if verdict.result == "timed_out":
             step = msgspec.structs.replace(step, dropped_of=(message.id,))
         if report is None:
@@ -238,12 +255,70 @@ class Verdicts:
         """Closes the message in memory; the returned step closes it on disk."""
         self._open.pop(opened.message.id, None)
         self._awaiting.discard(opened.message.id)
-        if opened.timer is not None:
-            opened.timer.cancel()
+        opened.cancel_timers()
         self.waiters.tell(opened.message.id, verdict)
-        done = tuple(opened.done_keys)
+        done = (*opened.done_keys, *opened.waiting)
+        self.waiting_turns -= len(opened.waiting)
+        opened.waiting.clear()
         left = tuple(move for move in moved if move.key not in done)
         return CommunicationStep(moved=left, closed=(opened.message.id,), dropped=done)
+
+    # -- turns ----------------------------------------------------------------------------------
+
+    def _take_turns(self, opened: OpenMessage, moved: tuple[DeliveryMove, ...] = ()) -> None:
+        """Begins the deliveries whose turn has come and ends those that nobody needs any more, in
+        one step with the outcome that led to it."""
+        now = int(self._clock.now() * 1000)
+        over: list[str] = []
+        started: list[QueuedDelivery] = []
+        is_open = self._open.get(opened.message.id) is opened
+        if is_open and (opened.waiting or opened.turn_timer is not None):
+            for progress in opened.receivers.values():
+                over += self._end_turns(opened, progress)
+                for key in progress.begin_turns(now, opened.unanswered):
+                    row = opened.waiting.pop(key)
+                    self.waiting_turns -= 1
+                    policy = progress.policy_of(row.peer)
+                    more = (opened.message, opened.deadline, policy, opened.durable)
+                    started.append(QueuedDelivery(row, *more))
+            opened.queued_deliveries += started
+            self._set_turn_timer(opened)
+        due = tuple(DeliveryMove(each.row.key, DUE, "", now) for each in started)
+        step = CommunicationStep(moved=(*moved, *due), dropped=tuple(over))
+        if started:
+            self._tasks.start(self._begin_turns(started, step))
+        elif opened.durable and step != CommunicationStep():
+            self._committer.commit(step)
+
+    async def _begin_turns(self, started: list[QueuedDelivery], step: CommunicationStep) -> None:
+        """Queues the deliveries once it is on disk that their turn has come."""
+        if started[0].durable and not await self._committer.commit_and_wait(step):
+            return  # the log's next owner begins them
+        for queued in started:
+            if not queued.cancelled:
+                self.queues.put(queued)
+
+    def _end_turns(self, opened: OpenMessage, progress: ReceiverProgress) -> tuple[str, ...]:
+        """Cancels deliveries that nobody needs any more, and returns their keys."""
+        over = progress.end_turns(opened.unanswered)
+        for key in over:
+            if opened.waiting.pop(key, None) is not None:
+                self.waiting_turns -= 1
+        if over:
+            ended = set(over)
+            for queued in opened.queued_deliveries:
+                queued.cancelled |= queued.row.key in ended
+        return tuple(over)
+
+    def _set_turn_timer(self, opened: OpenMessage) -> None:
+        if opened.turn_timer is not None:
+            opened.turn_timer.cancel()
+            opened.turn_timer = None
+        next_at = min((each.next_turn_at for each in opened.receivers.values()), default=math.inf)
+        if next_at != math.inf:
+            seconds = max(0.0, next_at / 1000 - self._clock.now())
+            loop = asyncio.get_running_loop()
+            opened.turn_timer = loop.call_later(seconds, self._take_turns, opened)
 
     def forget(self, peer: str) -> None:
         """Cancels deliveries to an erased peer and drops the verdicts of its own messages. For a
@@ -268,6 +343,7 @@ class Verdicts:
             verdict = other.lose(peer)
             if verdict is not None:
                 self._conclude(opened, other, verdict)
+        self._take_turns(opened)
 
     def _abandon(self, opened: OpenMessage) -> None:
         """Ends the message without a report."""
@@ -289,6 +365,10 @@ class Verdicts:
             opened.unanswered = False
             self._awaiting.discard(message.refers_to)
             met, opened.met = opened.met, {}
+            for progress in opened.receivers.values():
+                acknowledged = progress.acknowledge()
+                if acknowledged is not None:
+                    met[progress.receiver] = acknowledged
             for receiver, verdict in met.items():
                 self._conclude(opened, opened.receivers[receiver], verdict)
 
@@ -323,8 +403,7 @@ class Verdicts:
 
     async def stop(self, seconds: float) -> None:
         for opened in self._open.values():
-            if opened.timer is not None:
-                opened.timer.cancel()
+            opened.cancel_timers()
         await self.queues.stop(seconds)
         await self._committer.settle()
         await self._tasks.end()

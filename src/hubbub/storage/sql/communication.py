@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UnsetType
 
 from hubbub.domain.communication.messages import COLLECTIVE, CONTROL
 from hubbub.domain.communication.peers import CollectiveInfo, PeerInfo
@@ -14,6 +15,7 @@ from hubbub.domain.communication.steps import (
     HELD,
     NEW,
     PLANNED,
+    WAITING,
     CommunicationStep,
     DeliveryRow,
 )
@@ -89,9 +91,11 @@ _DROP = ManyRows(
 )
 _DROP_DUE = ManyRows(
     table="comm_deliveries",
-    single=f"DELETE FROM comm_deliveries WHERE hub = $1 AND message_id = $2 AND state = {DUE}",  # noqa: S608
+    single="DELETE FROM comm_deliveries WHERE hub = $1 AND message_id = $2"  # noqa: S608
+    f" AND state IN ({DUE}, {WAITING})",
     arrays=f"DELETE FROM comm_deliveries USING {rows_of(_KEYS)}"  # noqa: S608
-    f" WHERE hub = item.of_hub AND message_id = item.of_key AND state = {DUE}",
+    " WHERE hub = item.of_hub AND message_id = item.of_key"
+    f" AND state IN ({DUE}, {WAITING})",
 )
 _PLANS = {**_KEYS, "next": "bytea"}
 _PLAN = ManyRows(
@@ -125,7 +129,7 @@ _LOGGED = (
 _MESSAGE_FIELDS = MESSAGE_COLUMNS.count(",") + 1
 _DELIVERIES = f"SELECT {', '.join(_DELIVERY)} FROM comm_deliveries"  # noqa: S608
 _PUT_PEER = put("comm_peers", ("hub", "id", "info"), "hub", "id")
-_PUT_COLLECTIVE = put("comm_collectives", ("hub", "id", "policy"), "hub", "id")
+_PUT_COLLECTIVE = put("comm_collectives", ("hub", "id", "policy", "next_after_ms"), "hub", "id")
 _PUT_TOKEN = put("comm_tokens", PeerToken.__struct_fields__, "hub", "peer")
 _MEMBERS = insert(
     "comm_members", {"hub": "text", "collective": "text", "peer": "text", "position": "bigint"}
@@ -307,7 +311,8 @@ class CommunicationWrites:
         )
         if others[0][0] >= most:
             return False
-        await self._sql.execute(_PUT_COLLECTIVE, hub, collective, info.policy)
+        next_after = None if isinstance(info.next_after_ms, UnsetType) else info.next_after_ms
+        await self._sql.execute(_PUT_COLLECTIVE, hub, collective, info.policy, next_after)
         await self._delete_members(hub, collective)
         rows = [(hub, collective, peer, at) for at, peer in enumerate(info.members)]
         await self._sql.execute_many(_MEMBERS, rows)
@@ -355,11 +360,14 @@ async def _count(sql: Sql, table: str, hub: str) -> int:
     return int(rows[0][0])
 
 
-async def _policy_of(sql: Sql, hub: str, collective: str) -> str | None:
+async def _policy_of(sql: Sql, hub: str, collective: str) -> tuple[str, int | None] | None:
+    """The policy of a collective and its `next_after_ms`; None if there is no such collective."""
     rows = await sql.fetch(
-        "SELECT policy FROM comm_collectives WHERE hub = $1 AND id = $2", hub, collective
+        "SELECT policy, next_after_ms FROM comm_collectives WHERE hub = $1 AND id = $2",
+        hub,
+        collective,
     )
-    return rows[0][0] if rows else None
+    return (rows[0][0], rows[0][1]) if rows else None
 
 
 def _logged(hub: str, row: Row) -> LoggedMessage:
@@ -470,9 +478,10 @@ class CommunicationReads:
         return [(peer, _peer(info)) for peer, info in rows]
 
     async def read_collective(self, hub: str, collective: str) -> CollectiveInfo | None:
-        policy = await _policy_of(self._sql, hub, collective)
-        if policy is None:
+        found = await _policy_of(self._sql, hub, collective)
+        if found is None:
             return None
+        policy, next_after = found
         rows = await self._sql.fetch(
             "SELECT peer FROM comm_members WHERE hub = $1 AND collective = $2"
             " ORDER BY position, peer",
@@ -480,7 +489,8 @@ class CommunicationReads:
             collective,
         )
         members = tuple(peer for (peer,) in rows)
-        return msgspec.convert({"members": members, "policy": policy}, CollectiveInfo)
+        more = {} if next_after is None else {"nextAfterMs": next_after}
+        return msgspec.convert({"members": members, "policy": policy, **more}, CollectiveInfo)
 
     @single_statement
     async def list_collectives(self, hub: str, after: str, limit: int) -> list[tuple[str, str]]:

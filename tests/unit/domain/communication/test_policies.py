@@ -14,7 +14,7 @@ from hubbub.domain.communication.policies import (
     choose_addresses,
 )
 
-peer_policies = st.sampled_from(["TO_ALL_CHANNELS", "AT_LEAST_ONE"])
+peer_policies = st.sampled_from(["TO_ALL_CHANNELS", "AT_LEAST_ONE", "IN_ORDER"])
 outcomes = st.lists(st.booleans(), min_size=1, max_size=6)
 MET = DeliveryVerdict("met")
 FAILED = DeliveryVerdict("failed", "no")
@@ -52,7 +52,7 @@ def test_a_peer_gets_one_verdict_that_follows_from_the_outcomes(
 
 
 @pytest.mark.spec("COMM-05")
-@given(st.sampled_from(["TO_ALL_MEMBERS", "TO_ANY"]), outcomes)
+@given(st.sampled_from(["TO_ALL_MEMBERS", "TO_ANY", "IN_ORDER"]), outcomes)
 def test_a_collective_gets_one_verdict_that_follows_from_its_members(
     policy: CollectivePolicy, results: list[bool]
 ) -> None:
