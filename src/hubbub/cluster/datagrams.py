@@ -89,7 +89,7 @@ E = TypeVar("E")
 
 
 class Tell(msgspec.Struct, Generic[E], frozen=True, tag="tell"):
-    """From an owner to a node: a feed event whose loss nothing else would repair."""
+    """A datagram from an owner to a node: a feed event whose loss nothing else would repair."""
 
     hub: str
     channel: str
@@ -97,7 +97,8 @@ class Tell(msgspec.Struct, Generic[E], frozen=True, tag="tell"):
 
 
 class Renew(msgspec.Struct, frozen=True, tag="renew"):
-    """From an owner to all nodes: it no longer knows the followers of these partitions."""
+    """A datagram from an owner to all nodes: the owner no longer knows the followers of these
+    partitions."""
 
     partitions: tuple[int, ...]
 

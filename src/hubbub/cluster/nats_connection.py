@@ -28,8 +28,8 @@ PING_SECONDS = 2
 UNANSWERED_PINGS = 2
 """After this many unanswered pings a connection is given up, if another server may be reachable."""
 PATIENT_PINGS = 30
-"""The same for a single server: while it hangs, a new connection to it gains nothing, and nodes
-that reconnect one after another would give each other up."""
+"""The limit for a single server. While that server hangs, a new connection to it gains nothing, and
+nodes that reconnect one after another would consider each other dead."""
 _PENDING_BYTES = 8 * 1024 * 1024
 _SEED_BYTES = 32
 _TELLING = ("authorization", "authentication", "certificate", "permission")
@@ -205,7 +205,7 @@ def _credentials(
 
 
 def _part(path: Path, title: str) -> str:
-    """The line below the title. Raises `Unavailable`."""
+    """Reads the line below the title. Raises `Unavailable`."""
     try:
         lines = path.read_text().splitlines()
     except OSError as error:

@@ -58,7 +58,7 @@ def may_be_request(message: Message) -> bool:
 
 
 def received(message: SentMessage) -> Sent:
-    """What the sender meant."""
+    """Converts a message from another node to the message or request that was sent."""
     fields = _fields(message)
     step, attributes = fields.pop("communication"), message.attributes
     change = attributes.change if attributes is not None else None

@@ -11,7 +11,7 @@ from hubbub.ports.outgoing import HttpRequest
 def post(
     hub: str, url: str, body: bytes, headers: Mapping[str, str], seconds: float, max_bytes: int
 ) -> HttpRequest:
-    """Not repeatable: the receiver may have side effects."""
+    """Makes a POST request that is not repeated, because its receiver may have side effects."""
     return HttpRequest(
         hub,
         "POST",

@@ -114,7 +114,7 @@ class OrderedRequest(OwnerRequest[Answer], Generic[Answer], frozen=True):
 
 
 Sent = Message | OrderedRequest[Any]
-"""What a channel takes in, in order."""
+"""A message or a request that a channel accepts in order."""
 
 
 def envelope_of(sent: Sent) -> Message:

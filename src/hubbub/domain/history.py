@@ -82,7 +82,7 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 MESSAGE_BYTES = 700
-"""What a message takes in memory besides its payload."""
+"""The memory that a message takes besides its payload."""
 
 
 class HeldBytes:

@@ -44,7 +44,8 @@ def current(names: Iterable[str], manifest: Iterable[Replacement]) -> list[str]:
 
 
 def is_rewritten(name: str) -> bool:
-    """Such a segment is current only once an entry of the manifest names it."""
+    """Whether compaction or erasure has written the segment. Such a segment is current only once an
+    entry of the manifest names it."""
     return name.startswith(f"{REWRITTEN}-")
 
 

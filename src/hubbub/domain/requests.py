@@ -158,7 +158,7 @@ class SetFilter(Request, frozen=True):
 
 
 class UnsetFilter(Request, frozen=True):
-    """Without a channel, all filters of the name are removed."""
+    """Removes a filter of the session. Without a channel, all filters of the name are removed."""
 
     name: str
     channel: str | None = None
@@ -213,7 +213,8 @@ class ChangeDocument(Request, frozen=True):
 
 
 class PresenceQuery(Request, frozen=True):
-    """With `data`, also sets the session's presence data in the channel."""
+    """Requests the members of a channel. With `data`, also sets the session's presence data in the
+    channel."""
 
     channel: str
     req_id: int = 0
@@ -237,7 +238,8 @@ class TopicUnsubscribe(Request, frozen=True):
 
 
 class TopicGet(Request, frozen=True):
-    """Without a topic: one message from each topic with a subscription of this name."""
+    """Requests messages of a durable subscription. Without a topic: one message from each topic
+    with a subscription of this name."""
 
     topic: str | None = None
     name: str = DEFAULT_SUBSCRIPTION

@@ -64,7 +64,7 @@ def traced(sent: Sent, context: str | None) -> Sent:
 
 
 def with_context(attributes: Attributes | None, context: str | None) -> Attributes | None:
-    """The same attributes with another span; a context of None leaves them unchanged."""
+    """Returns the attributes with another span; with a context of None, unchanged."""
     if context is None:
         return attributes
     return msgspec.structs.replace(attributes or _NOTHING, traceparent=context)

@@ -1,4 +1,4 @@
-"""What a room holds of a channel in memory."""
+"""The state that a room keeps in memory for a channel."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from hubbub.ports.bus import Attachment, HeadAnnounced
 
 
 class RoomState:
-    """Hangs on the channel (`Channel.state_of`) from when the room puts it there until the channel
-    is closed. A room says here what follows from its state for the channel as a whole."""
+    """A room attaches its state to the channel, where it stays until the channel is closed
+    (`Channel.state_of`). The state declares what follows from it for the channel as a whole."""
 
     __slots__ = ()
 
@@ -18,18 +18,19 @@ class RoomState:
 
     @property
     def size(self) -> int:
-        """Bytes of memory, where they are many. Channels that are not in use are closed when the
-        states of all channels together are too large."""
+        """Memory in bytes, for states that may be large. If the states of all channels together are
+        too large, channels that are not in use are closed."""
         return 0
 
     def takes_long(self, queued_bytes: int) -> bool:
-        """Whether it takes milliseconds to prepare ordered requests of so many bytes."""
+        """Whether preparing ordered requests of this many bytes takes milliseconds."""
         return False
 
     def attach(self, attachment: Attachment) -> Attachment:
-        """Adds what a node is told when it begins to follow the channel."""
+        """Adds the state to the answer for a node that begins to follow the channel."""
         return attachment
 
     def announce(self, head: HeadAnnounced) -> HeadAnnounced:
-        """Adds what followers are told again and again, so that a lost event is noticed."""
+        """Adds the state to the periodic announcement of the channel's head, so that followers
+        notice a lost event."""
         return head

@@ -97,7 +97,7 @@ _LEAVE = b"\x01"
 
 
 class SocketIoEncoder(HubiquitusEncoder):
-    """The same events as packets of socket.io."""
+    """Encodes events as packets of socket.io."""
 
     codec: hubiquitus.HubiquitusCodec
 

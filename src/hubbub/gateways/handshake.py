@@ -54,7 +54,7 @@ def negotiate_codec(request: ReceivedRequest, hub: str) -> WebSocketCodec:
 
 
 def negotiate_plain_codec(request: ReceivedRequest) -> WebSocketCodec:
-    """The same without Hubiquitus, whose addresses name a hub."""
+    """Negotiates a codec other than that of Hubiquitus, whose addresses name a hub."""
     offered = offered_subprotocols(request)
     for name in offered:
         if name in _CODECS:

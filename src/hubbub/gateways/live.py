@@ -115,7 +115,7 @@ class LiveDoor:
         rest: bytes,
         enter: Callable[[WebSocketConnection], Talk],
     ) -> None:
-        """The same for a dashboard, whose session is created by `enter`."""
+        """Opens a dashboard's connection like `open`, with a session created by `enter`."""
         socket = self._shake_hands(request, connection, negotiate_plain_codec(request))
         try:
             socket.session = enter(socket)

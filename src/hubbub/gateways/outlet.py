@@ -43,7 +43,7 @@ class Talk(Protocol):
         """The client holds a key that restores the session."""
 
     def hear(self) -> None:
-        """A message came in."""
+        """A message arrived from the client."""
 
     def receive(self, received: Iterator[Request], most: int) -> int:
         """Handles at most this many requests; returns how many."""

@@ -83,7 +83,7 @@ class Handshakes:
         return self._by_sid.get(sid)
 
     def remove(self, handshake: Handshake) -> None:
-        """Idempotent."""
+        """Forgets a handshake. Idempotent."""
         if self._by_sid.pop(handshake.sid, None) is not None:
             self._counts[handshake.network] -= 1
             if not self._counts[handshake.network]:

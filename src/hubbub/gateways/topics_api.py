@@ -201,7 +201,8 @@ async def read_subscription(node: Node, request: HubRequest[NoQuery]) -> bytes:
     errors=(TopicNotFound, NotPermitted, QuotaExceeded, Unavailable),
 )  # fmt: skip
 async def subscribe_topic(node: Node, request: HubRequest[StartQuery]) -> bytes:
-    """Subscribe for good, or change the options; the body may be empty."""
+    """Create a durable subscription, or change the options of an existing one. The body may be
+    empty."""
     which, start = _subscription(request), parse_start(request.query.start, "start")
     wanted = TopicSubscribe(*which, bodies.read_options(request.request.body), start)
     return notice_json(await node.feature(Topics).subscribe(request.hub, request.identity, wanted))[
@@ -211,7 +212,7 @@ async def subscribe_topic(node: Node, request: HubRequest[StartQuery]) -> bytes:
 
 @TOPIC_API.serve("DELETE", _SUBSCRIPTION, answers={200: TopicUnsubscribed})
 async def unsubscribe_topic(node: Node, request: HubRequest[NoQuery]) -> bytes:
-    """Give one's own subscription up."""
+    """Delete one's own durable subscription."""
     leaving = TopicUnsubscribe(*_subscription(request))
     await node.feature(Topics).unsubscribe(request.hub, request.identity, leaving)
     return b'{"answer":"UNSUBSCRIBED"}'

@@ -26,7 +26,7 @@ class Sealer:
         self.able = importlib.util.find_spec("pyarrow") is not None
 
     def start(self) -> None:
-        """Never raises."""
+        """Starts the process of the sealer. Never raises."""
         if not self.able or self._stopped:
             return
         if self._process is not None and self._process.poll() is None:

@@ -266,6 +266,6 @@ class JournalWriter:
         self.thread.queue.put(ROTATE)
 
     def _on_closed(self) -> None:
-        """Called on the thread."""
+        """Called on the thread of the writer when it has closed a segment."""
         if self._sealer is not None:
             self._sealer.start()

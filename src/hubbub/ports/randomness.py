@@ -40,7 +40,7 @@ def token_below(limit: int) -> int:
 
 
 def fraction() -> float:
-    """From 0 to 1; predictable."""
+    """A random number from 0 to 1, predictable for others."""
     return _cheap.random()
 
 

@@ -22,7 +22,7 @@ class OutgoingConnections:
         self.gate = OutgoingGate(self._http, self.limits)
 
     async def close(self) -> None:
-        """Also ends requests in flight."""
+        """Closes all connections, including those with requests in flight."""
         await self._http.close()
         await self.http2.close()
 

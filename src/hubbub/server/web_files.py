@@ -30,8 +30,8 @@ class WebManifest(msgspec.Struct):
 
 
 def sdk_files() -> dict[str, StaticFile]:
-    """By path: each file under `/sdk/`, which changes with the hub, and under its version, which
-    never changes."""
+    """The files of the SDK, by path: each under `/sdk/`, whose content changes with the hub, and
+    under its version, whose content never changes."""
     manifest = manifest_of("sdk")
     found = {}
     for name in manifest.files:
@@ -81,7 +81,7 @@ def dashboard_files() -> dict[str, StaticFile]:
 
 
 def docs_files() -> dict[str, StaticFile]:
-    """By path: the page that documents the HTTP API, with examples and a console."""
+    """The files of the page that documents the HTTP API with examples and a console, by path."""
     folder = files("hubbub").joinpath("server", "pages", "docs")
     named = {"/docs": "index.html", "/docs/docs.js": "docs.js", "/docs/docs.css": "docs.css"}
     return {

@@ -51,7 +51,7 @@ def _nearest(key: str, defaults: dict[str, Any]) -> str:
 
 
 def names_of(settings: dict[str, Any]) -> str:
-    """For the help of a command."""
+    """The names of the settings, for the help of a command."""
     return ", ".join(_names(settings))
 
 

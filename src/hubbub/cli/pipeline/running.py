@@ -106,9 +106,7 @@ def run_command(full: bool, follow: bool, every: float, as_json: bool, **options
 @_round_options
 @_every_option
 def start_command(every: float, **options: Any) -> None:
-    """The same as `run --follow`.
-
-    A round that fails is said, and tried again."""
+    """Does the same as `run --follow`. A failed round is reported and repeated."""
     with clear_failures(), _interruptible(True) as interruption, _rounds(True, **options) as rounds:
         _follow(rounds, every, interruption)
 

@@ -305,7 +305,8 @@ def _close(connected: socket.socket, mailbox: Any) -> None:
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Errors of a server; those of imap-tools only if it is installed."""
+    """The exceptions that a failing mail server causes. Those of imap-tools are included if it is
+    installed."""
     usual = (OSError, imaplib.IMAP4.error, LookupError, ValueError)
     try:
         from imap_tools.errors import ImapToolsError

@@ -95,7 +95,8 @@ class TelegramOut:
     secrets=frozenset({"token"}),
 )
 class TelegramIn:
-    """Telegram keeps updates for a day, or until a later offset is requested."""
+    """Polls a bot's updates. Telegram keeps an update for a day, or until a later offset is
+    requested."""
 
     def __init__(self, settings: TelegramPullSettings, context: AdapterContext) -> None:
         self._settings = settings

@@ -52,7 +52,7 @@ class AdaptersDescribed(msgspec.Struct, frozen=True):
 
 
 class _LogRequest(OwnerRequest[Answer], Generic[Answer], frozen=True):
-    """For the owner of the hub's log."""
+    """A request for the owner of the hub's log."""
 
     travels_in = ("topic", "request")
 

@@ -107,7 +107,8 @@ class RoutingIndex:
 
 
 def _may_route(message: PeerMessage) -> bool:
-    """Of all CONTROL and AUTH messages, rules route only faults, which have no receiver."""
+    """Whether routing rules apply to the message. Among CONTROL and AUTH messages, they apply only
+    to faults, which have no receiver."""
     if message.type == CONTROL:
         return message.subtype == ERROR and not message.receiver
     return message.type != AUTH

@@ -13,7 +13,7 @@ class JsonText(msgspec.Struct, frozen=True):
 
     text: bytes
     prepared: Any = None
-    """The same value for another encoding, where it was made in steps (`Encoder.prepare`)."""
+    """The value in another encoding, if it was encoded in steps (`Encoder.prepare`)."""
 
 
 class JsonList(msgspec.Struct, frozen=True):

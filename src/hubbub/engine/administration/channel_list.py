@@ -178,7 +178,8 @@ def _cursor(row: Ranked) -> str:
 
 
 def _behind_documents(question: ListChannels, following: str | None) -> str | None:
-    """The same cursor where it names no document; else one that skips documents."""
+    """Returns the cursor unchanged unless it names a document; then a cursor that skips all
+    documents."""
     if following is None:
         return None
     if question.sort == "name":

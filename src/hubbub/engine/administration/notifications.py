@@ -52,7 +52,7 @@ class NotificationAdministration:
 
 
 def _noted(which: Selection) -> dict[str, object]:
-    """For the audit log; of ids, which may be many, their number."""
+    """The value for the audit log. A list of ids, which may be long, becomes its length."""
     if which.ids:
         return {"ids": len(which.ids)}
     return {"all": True} if which.all else {"upTo": which.up_to}

@@ -253,7 +253,7 @@ class Survey:
         )
 
     async def _end_session(self, _: str, question: EndSession) -> list[SessionView]:
-        """A list of the ended session, or none."""
+        """Ends a session on this node. Returns a list with the ended session, or an empty one."""
         known = self._node.hubs.get(question.hub)
         session = known.sessions.get(question.session_id) if known is not None else None
         if session is None:

@@ -23,7 +23,7 @@ class Versioned(msgspec.Struct, Generic[T], frozen=True):
     created: bool = False
 
     def map(self, change: Callable[[T], U]) -> Versioned[U]:
-        """The same setting in another form."""
+        """The setting with its value converted by `change`; name and version are kept."""
         return Versioned(self.name, change(self.value), self.version, self.created)
 
 

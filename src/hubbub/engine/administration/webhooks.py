@@ -44,7 +44,7 @@ class WebhookAdministration:
         return *cut(found, limit, lambda webhook: webhook.id), total
 
     async def some(self, hub: str, ids: Sequence[str]) -> list[Webhook]:
-        """Those of these webhooks that still exist, in the given order."""
+        """The existing ones of these webhooks, in the given order."""
         found = await gather_some(
             _ASKED_AT_ONCE, (self._store.read_webhook(hub, each) for each in ids)
         )

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Channels:
-    """Those of one owner."""
+    """The open channels of one owner: opens, reads and closes them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Channels:
         self.counts: dict[str, int] = {}
         """Open channels by hub."""
         self._held: dict[str, HeldBytes] = {}
-        """What live histories take, by hub."""
+        """The memory of live histories, by hub."""
         self._loads = TaskSet()
         self._next_look = 0.0
         self._sizes: dict[Channel, int] = {}
@@ -111,7 +111,8 @@ class Channels:
         return [room for room in self._keepers if room.keeps(name)]
 
     def attachment(self, channel: Channel) -> Attachment:
-        """What a node is told when it begins to follow the channel, which was read."""
+        """The position and state that a node receives when it begins to follow the channel. The
+        channel must have been read."""
         attachment = Attachment(
             channel.epoch, channel.head, self._retained.current(channel), opened=channel.opened
         )
@@ -208,14 +209,15 @@ class Channels:
                 self._apply_rules(channel)
 
     def channel_changed(self, hub: str, name: str) -> None:
-        """The same for one channel and its dead letters."""
+        """Like `hub_changed`, for one channel and its dead letters."""
         while (channel := self.open.get((hub, name))) is not None:
             if not channel.postpone_rules():
                 self._apply_rules(channel)
             name = dead_letters_of(name)
 
     def append_ended(self, channel: Channel, intact: bool) -> None:
-        """If not intact, epoch and head must be read from the store again."""
+        """An append of the channel has ended. If it is not `intact`, epoch and head must be read
+        from the store again."""
         outdated = channel.end_append()
         channel.idle_since = self._clock.monotonic()
         if intact and channel.state is State.READY:

@@ -42,7 +42,8 @@ _Room = TypeVar("_Room", bound=OwnerRoom)
 
 
 class ChannelOwner:
-    """All channels that this node owns, on the event loop's thread."""
+    """The owner of channels: serves all requests for the channels of this node's partitions. Runs
+    on the event loop's thread."""
 
     def __init__(
         self,
@@ -216,8 +217,7 @@ class ChannelOwner:
             await room.user_erased(erased.hub, erased.user_id)
 
     async def expire(self) -> None:
-        """Called from time to time: have the rooms delete what has expired. Raises
-        `StoreUnavailable`."""
+        """Called periodically: the rooms delete what has expired. Raises `StoreUnavailable`."""
         for room in self.rooms:
             await room.expire()
 

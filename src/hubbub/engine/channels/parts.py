@@ -1,4 +1,4 @@
-"""What the rooms of an owner build on."""
+"""The parts of an owner from which its rooms are constructed."""
 
 from __future__ import annotations
 

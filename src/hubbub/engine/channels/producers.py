@@ -44,7 +44,7 @@ Original = Callable[[int], Awaitable[FoundPut]]
 
 
 class Path(Protocol):
-    """Where a put goes on that is no repeat."""
+    """Continues a put that is not a repeat."""
 
     def append(self, channel: Channel, sent: Sent, reply: PublishReply) -> None:
         """Raises `QuotaExceeded`, in which case nothing was begun."""

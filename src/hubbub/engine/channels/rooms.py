@@ -23,19 +23,20 @@ _Request = TypeVar("_Request", bound=OrderedRequest[Any], contravariant=True)
 OwnerHandler = Callable[[Any], Coroutine[Any, Any, Any]]
 """Answers a request at the owner of its channel. Raises a `HubbubError` where it cannot."""
 ChannelHandler = Callable[[Channel, Any], Awaitable[Any]]
-"""The same with the channel, read from disk, which stays open meanwhile."""
+"""Like an `OwnerHandler`, but also gets the channel, read from disk, which stays open until the
+handler returns."""
 
 
 class PreparedWrite:
-    """What becomes of an ordered request. `message` is what is stored, None: nothing is; a
-    `numbered` one gets the channel's next serial, and followers get it."""
+    """A prepared ordered request. `message` is what is stored; None: nothing is stored. If
+    `numbered`, the message gets the channel's next serial and is delivered to followers."""
 
     error: HubbubError | None = None
     """Why the request is refused. It is answered when everything before it is on disk."""
     message: Message | None = None
     numbered: bool = False
     kept_bytes: int = 0
-    """What the request adds to the hub's stored bytes."""
+    """The bytes that the request adds to the hub's stored bytes."""
 
     def complete(self, append: Append) -> Append:
         """Adds what is stored in the transaction of the message."""
@@ -47,9 +48,9 @@ class PreparedWrite:
 
 
 class OrderedHandler(ABC, Generic[_Request]):
-    """How a room serves requests that take their place among the messages of a channel. They are
-    prepared one after the other, each against what the ones before it lead to, and go to the store
-    together with the messages around them."""
+    """Serves requests that take their place among the messages of a channel. They are prepared one
+    after the other, each against the state after the previous one, and are stored together with the
+    messages around them."""
 
     def size(self, request: _Request) -> int:
         """The bytes that count as stored from when the request is taken in until it is stored."""
@@ -60,13 +61,14 @@ class OrderedHandler(ABC, Generic[_Request]):
         return False
 
     def before(self, channel: Channel, request: _Request) -> Iterable[OrderedRequest[Any]]:
-        """What the room itself requests in the place right before this request."""
+        """Requests of the room's own that take the place right before this request."""
         return ()
 
     @abstractmethod
     def prepare(self, channel: Channel, request: _Request) -> Steps[PreparedWrite]:
-        """In steps. No append of the channel is under way, nor begins before the last step. Raises
-        the `HubbubError` for which the request is refused."""
+        """Prepares the request for the store, in steps. No append of the channel is in progress,
+        and none begins before the last step. Raises the `HubbubError` for which the request is
+        refused."""
 
     def stored(self, channel: Channel, prepared: Any) -> None:
         """The request is on disk: tell the followers. Its message follows, and the answer."""
@@ -97,45 +99,46 @@ class OwnerRoom(Room):
         """Another node owns these partitions now."""
 
     def keeps(self, channel: str) -> bool:
-        """Whether the room has something on disk about channels of this name; then it must `load`
-        each of them."""
+        """Whether the room has data on disk about channels of this name. If so, it must `load` each
+        of them."""
         return False
 
     def opened(self, channel: Channel) -> None:
         """A channel that the room keeps comes into memory."""
 
     async def load(self, channel: Channel) -> None:
-        """Read what the room has on disk about a channel, perhaps once more. Raises
+        """Reads what the room has on disk about a channel; may be called again. Raises
         `StoreUnavailable`."""
 
     async def attaching(self, channel: Channel) -> None:
-        """A node is about to follow a channel that a room keeps, and which was read. Raises a
-        `HubbubError` where it cannot."""
+        """A node is about to follow a channel that a room keeps and that was read. Raises a
+        `HubbubError` if the node cannot."""
 
     def appended(self, channel: Channel) -> None:
-        """An append of a channel with a state has ended well: memory holds what is on disk."""
+        """An append to a channel with a state of a room succeeded: memory and disk agree."""
 
     def closed(self, channel: Channel) -> None:
-        """The owner lets the channel go: nobody uses it, another node owns it, or its hub is
-        gone."""
+        """The owner closes the channel: it is unused, another node owns it, or its hub was
+        deleted."""
 
     def stored(self, channel: Channel, message: Message) -> None:
         """A message is on disk, and followers are about to get it."""
 
     def pushed(self, message: Message, options: Mapping[str, Any] | None) -> None:
-        """A message marked `push`, which the channel's rules allow, is as durable as it will be."""
+        """A message marked `push`, which the channel's rules allow, is on disk, or accepted if its
+        channel does not store."""
 
     def messages_erased(self, hub: str, channel: str) -> None:
-        """Messages of a channel changed in the store: what memory holds of them is void."""
+        """Messages of a channel were changed in the store: drop copies of them from memory."""
 
     def reclaimed(self, hub: str, channel: str, deleted: Deleted) -> None:
         """Retention has deleted messages of a channel, which may be open or not."""
 
     async def expire(self) -> None:
-        """Called from time to time: delete what has expired. Raises `StoreUnavailable`."""
+        """Called periodically: deletes what has expired. Raises `StoreUnavailable`."""
 
     async def settle(self) -> None:
-        """The last call: all sessions are gone. Wait until everything that was accepted is on
+        """The last call, after all sessions have ended: waits until all accepted writes are on
         disk."""
 
 

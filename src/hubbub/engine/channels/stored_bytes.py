@@ -18,7 +18,7 @@ second."""
 
 
 def size_of(message: Message) -> int:
-    """What storing the message takes."""
+    """The bytes that the stored message counts."""
     return len(message.payload) + ENVELOPE_BYTES
 
 

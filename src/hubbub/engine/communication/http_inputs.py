@@ -36,7 +36,8 @@ async def _not_yet(message: PeerMessage) -> str:
 
 
 async def _begin_and_close(made: PullInput) -> None:
-    """Tells the source to keep messages from now on. An unreachable source is asked again later."""
+    """Starts an adapter briefly, so that its source keeps messages from now on. An unreachable
+    source is asked again later."""
     begin = getattr(made, "begin", None)
     if begin is not None:
         with suppress(AdapterFailed, TemporaryFailure):

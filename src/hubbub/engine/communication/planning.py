@@ -261,7 +261,7 @@ def _waiting(row: DeliveryRow) -> DeliveryRow:
 
 
 def delivery_key(message_id: str, counted_for: str, peer: str, address: Address) -> str:
-    """The same key for every attempt, also after a restart."""
+    """A key that identifies a delivery: it is equal for every attempt, also after a restart."""
     parts = (message_id, counted_for, peer, address.adapter, *address.parameters)
     return blake2b("\x00".join(parts).encode(), digest_size=16).hexdigest()
 

@@ -106,7 +106,7 @@ NoticeOf = Callable[[str, Any], Notice]
 
 
 class RoomFeeds(msgspec.Struct, frozen=True):
-    """What rooms add to the feeds of a node."""
+    """Declares how the feeds of a node handle the events of rooms."""
 
     parts: Mapping[ChannelKind, type[FeedPart]] = {}
     """By kind of channel. Other kinds have messages only."""

@@ -201,8 +201,8 @@ class DocumentJudge(OrderedHandler[ApplyChange]):
 
 
 def _message_of(message: Message, update: DocumentUpdate | None) -> Message:
-    """What a change is in the store of messages: the update, as subscribers get it. Where only the
-    change itself is stored, the message is not (it has no serial)."""
+    """The message that tells of a change: the update, as subscribers receive it. If only the change
+    itself is stored, the message has no serial and is not stored."""
     return Message(
         message.id,
         message.hub,

@@ -183,7 +183,7 @@ class NotificationOwner(OwnerRoom):
             )
 
     async def expire(self) -> None:
-        """Also of channels that nobody has open."""
+        """Deletes expired notifications, also in channels that are not open."""
         after = "", ""
         while True:
             due = await self._store.read_due_notifications(self._now(), after, _DUE_CHANNELS)

@@ -17,14 +17,15 @@ class Pusher(Protocol):
 
     @property
     def counters(self) -> Mapping[str, HubPushCounters]:
-        """By hub."""
+        """Counters of pushes, by hub."""
 
     @property
     def queues(self) -> Mapping[str, HubQueue]:
-        """By hub."""
+        """Queues of pushes, by hub."""
 
     def push(self, hub: str, users: Sequence[str], options: PushOptions) -> str:
-        """To these users' devices; returns the id that the push has in the journal."""
+        """Sends a push to the devices of these users. Returns the id that the push has in the
+        journal."""
 
     async def test(
         self,

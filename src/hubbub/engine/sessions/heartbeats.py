@@ -90,7 +90,8 @@ class Heartbeats:
         self._expiries.watch(session)
 
     def disconnect_unauthenticated(self, error: HubbubError) -> None:
-        """Also disconnects sessions of hubs that do not exist, which are in no list of sessions."""
+        """Disconnects all sessions that have not authenticated, including sessions of hubs that do
+        not exist, which are in no list of sessions."""
         for session in list(self._unauthenticated):
             session.connection.disconnect(error)
 

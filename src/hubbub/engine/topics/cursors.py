@@ -91,7 +91,7 @@ class Cursors(RoomState):
 
     @property
     def idle(self) -> bool:
-        """Nobody waits and nothing is leased, so that the state may be unloaded."""
+        """Whether the state may be unloaded: no consumer waits, and no message is leased."""
         return not any(
             subscription.waiters or subscription.cursor.leases or subscription.moving
             for subscription in self.subscriptions.values()

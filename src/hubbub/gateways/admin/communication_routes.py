@@ -113,7 +113,7 @@ class DeadDeliveryView(shapes.Shape, frozen=True):
 
 
 class ReplayOrder(shapes.Shape, frozen=True):
-    """Without keys, the oldest 500."""
+    """Selects dead deliveries to replay. Without keys, the oldest 500 are replayed."""
 
     keys: Annotated[tuple[str, ...], Meta(max_length=500)] = ()
 

@@ -330,7 +330,7 @@ class PushAccepted(Shape, frozen=True):
 
 
 class TestResult(Shape, frozen=True):
-    """What the push service of a device answered."""
+    """The response of a device's push service."""
 
     platform: Literal["webpush", "fcm", "apns"]
     id: str

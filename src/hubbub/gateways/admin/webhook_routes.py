@@ -1,4 +1,5 @@
-"""Routes of webhooks and their topics, anybody's. Secrets and keys are in no answer."""
+"""Routes for the webhooks of a hub, of all owners, and their topics. No response contains a secret
+or a key."""
 
 from __future__ import annotations
 

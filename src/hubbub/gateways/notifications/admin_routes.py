@@ -43,7 +43,7 @@ class NewNotifications(Shape, frozen=True):
 
 
 class CreationResult(Open, frozen=True):
-    """What became of one notification of the request."""
+    """The result for one notification of the request."""
 
     success: bool
     id: str | UnsetType = UNSET

@@ -53,8 +53,9 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def endings(known: Iterable[Known]) -> dict[str, list[int]]:
-    """By node, the times in microseconds at which all of its open sessions had ended: each start of
-    the node, and the last event of a node that others outlived by a day."""
+    """Returns, by node, the times in microseconds at which all sessions of the node that were open
+    had ended: each start of the node, and the last event of a node that other nodes outlived by a
+    day."""
     starts: dict[str, list[int]] = defaultdict(list)
     heard: dict[str, int] = {}
     for one in known:

@@ -15,7 +15,7 @@ Record = TypeVar("Record", bound=msgspec.Struct)
 
 
 def table_of(records: Iterable[msgspec.Struct], shape: pa.Schema) -> pa.Table:
-    """Only the fields that the schema names."""
+    """Converts records to a table with the fields of the schema; other fields are dropped."""
     rows = [
         {
             name: list(value.items()) if isinstance(value, dict) else value

@@ -55,7 +55,7 @@ def _any_words(texts: pa.Array, places: Integers) -> Words:
 
 
 def _plain_words(texts: pa.Array, places: Integers) -> Words:
-    """The same for ASCII texts byte by byte, which takes a tenth of the time."""
+    """A faster version for ASCII texts, which works on bytes and takes a tenth of the time."""
     known = pc.fill_null(texts, "")
     ends = np.frombuffer(known.buffers()[1], np.int32)[known.offset : known.offset + len(known) + 1]
     written = known.buffers()[2]

@@ -9,5 +9,6 @@ from hubbub.domain.audit import Audit
 
 class Audited(Protocol):
     def audited(self, entry: Audit) -> Self:
-        """The same store for one write: the entry is stored in the write's own transaction, and not
-        at all if the write fails or changes nothing. Without an entry, the store itself."""
+        """Returns a view of the store for one write that stores the audit entry in the transaction
+        of the write. If the write fails or changes nothing, the entry is not stored. Without an
+        entry, returns the store itself."""

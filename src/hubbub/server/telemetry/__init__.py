@@ -245,7 +245,7 @@ class Telemetry:
 
     @property
     def pages(self) -> dict[str, Callable[[ReceivedRequest], Page | Awaitable[Page]]]:
-        """By path."""
+        """The handlers of the pages, by path."""
         return {"/metrics": self.metrics, "/healthz": self.health, "/readyz": self.readiness}
 
     def metrics(self, request: ReceivedRequest) -> Page | Awaitable[Page]:

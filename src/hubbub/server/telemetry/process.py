@@ -1,4 +1,4 @@
-"""What the process uses, and how late its event loop is, which delays all requests."""
+"""Resource usage of the process, and the lag of its event loop, which delays all requests."""
 
 from __future__ import annotations
 

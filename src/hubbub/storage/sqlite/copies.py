@@ -135,7 +135,8 @@ def leave_out_secrets(path: Path) -> LeftOut:
 
 
 def _drop_webhooks(connection: sqlite3.Connection) -> int:
-    """Deletes them with their cursors. Pending confirmations of subscribers are requested again."""
+    """Deletes all webhooks with their cursors. Pending confirmations of subscribers are requested
+    again."""
     if not _has_table(connection, "webhooks"):
         return 0
     dropped = connection.execute(

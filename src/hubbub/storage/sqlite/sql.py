@@ -59,4 +59,4 @@ class SqliteSql:
         self._connection.executemany(_respelled(many.single), rows)
 
     async def lock(self, table: str) -> None:
-        """Nothing to do: there is only one writer."""
+        """Does nothing: there is only one writer."""
