@@ -20,6 +20,7 @@ from contract.storage.records import (
     serials,
     why_it_cannot_open,
 )
+from contract.storage.settings import RULES_OF_BEFORE, before_live_history, live_histories
 from contract.storage.threads import (
     DELETED_WITHOUT_INDEX,
     WITHOUT_INDEX,
@@ -173,6 +174,19 @@ async def test_every_older_version_is_brought_up_to_date(
             await migrate(connection, "here", MIGRATIONS[:version])
     async with opened(PostgresStore(database.options)) as store:
         await fill(store, 1)
+
+
+@pytest.mark.spec("LIVE-22")
+async def test_rules_of_the_version_before_keep_their_live_history(database: TestDatabase) -> None:
+    before = before_live_history(MIGRATIONS)
+    async with database.connection() as connection:
+        await migrate(connection, "here", MIGRATIONS[:before])
+        for name, value in RULES_OF_BEFORE.items():
+            await connection.execute(
+                "INSERT INTO settings VALUES ('rules', 'acme', $1, $2, 1)", name, value
+            )
+    async with opened(PostgresStore(database.options)) as store:
+        assert await live_histories(store) == {"none": False, "some": False, "kept": True}
 
 
 @pytest.mark.spec("CLU-01")

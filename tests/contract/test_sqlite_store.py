@@ -28,6 +28,7 @@ from contract.storage.records import (
     serials,
     why_it_cannot_open,
 )
+from contract.storage.settings import RULES_OF_BEFORE, before_live_history, live_histories
 from contract.storage.threads import (
     DELETED_WITHOUT_INDEX,
     WITHOUT_INDEX,
@@ -354,6 +355,22 @@ async def test_every_older_version_is_brought_up_to_date(path: Path, version: in
     async with opened(SqliteStore(fresh)):
         pass
     assert schema(path) == schema(fresh)
+
+
+@pytest.mark.spec("LIVE-22")
+async def test_rules_of_the_version_before_keep_their_live_history(path: Path) -> None:
+    """Rules that omitted it had none; now they would have one for clients that come back."""
+    migrations = load_migrations(SQLITE)
+    before = before_live_history(migrations)
+    path.parent.mkdir()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, path, migrations[:before])
+        for name, value in RULES_OF_BEFORE.items():
+            connection.execute(
+                "INSERT INTO settings VALUES ('rules', 'acme', ?, ?, 1)", (name, value)
+            )
+    async with opened(SqliteStore(path)) as store:
+        assert await live_histories(store) == {"none": False, "some": False, "kept": True}
 
 
 async def test_the_next_version_keeps_what_is_there_and_comes_all_or_nothing(path: Path) -> None:

@@ -72,6 +72,25 @@ class HistoryQuery(ChannelRequest[HistoryPage], frozen=True):
     """Only messages of this conversation; only together with `after` or `before`."""
 
 
+def for_returning(
+    page: HistoryPage, after: int | None, epoch: str | None, since: int
+) -> HistoryPage:
+    """A page of the live history that is kept for clients that come back, as it is shown to one
+    that was at the serial `after` in `epoch`. It contains what was published from `since` on
+    (milliseconds): the client could read the channel at that time. A client that gives no
+    position, or no epoch, was not there: it gets nothing."""
+    if after is not None and epoch == page.epoch:
+        messages = tuple(m for m in page.messages if m.published_at >= since)
+        complete = len(messages) == len(page.messages)
+        return msgspec.structs.replace(
+            page, messages=messages, recovered=page.recovered and complete
+        )
+    missed_nothing = epoch in (None, page.epoch) and page.head in (0, after)
+    return msgspec.structs.replace(
+        page, messages=(), recovered=missed_nothing, more=False, next=None
+    )
+
+
 class Slice(msgspec.Struct, frozen=True):
     """A page in ascending order. `complete` is False if messages in front of it (forwards: between
     the bound and the page) existed and were deleted."""
@@ -83,6 +102,8 @@ class Slice(msgspec.Struct, frozen=True):
 
 MESSAGE_BYTES = 700
 """The memory that a message takes besides its payload."""
+RING_BYTES = 700
+"""The memory that a history with at least one message takes besides its messages."""
 
 
 class HeldBytes:
@@ -107,7 +128,8 @@ class LiveHistory:
         """`head` and `now`: the channel's position; earlier messages are unknown. `held` counts
         what the histories of the hub take together."""
         self._held = held or HeldBytes()
-        self._ring: deque[Message] = deque()
+        self._ring: deque[Message] | None = None
+        """None while there are no messages: most channels have none."""
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -115,23 +137,31 @@ class LiveHistory:
         self._dropped_time = now
 
     def __len__(self) -> int:
-        return len(self._ring)
+        return 0 if self._ring is None else len(self._ring)
 
     def append(self, message: Message) -> None:
-        self._ring.append(message)
+        ring = self._ring
+        if ring is None:
+            ring = self._ring = deque()
+            self._held.bytes += RING_BYTES
+        ring.append(message)
         size = len(message.payload)
         self._bytes += size
         self._held.bytes += size + MESSAGE_BYTES
-        while len(self._ring) > self._max_count or self._bytes > self._max_bytes:
-            self._drop_first()
+        while len(ring) > self._max_count or self._bytes > self._max_bytes:
+            self._drop_first(ring)
 
     def clear(self) -> None:
         """Drops all messages. Who comes back is told that some are missing."""
-        while self._ring:
-            self._drop_first()
+        ring = self._ring
+        if ring is not None:
+            while ring:
+                self._drop_first(ring)
+            self._ring = None
+            self._held.bytes -= RING_BYTES
 
-    def _drop_first(self) -> None:
-        dropped = self._ring.popleft()
+    def _drop_first(self, ring: deque[Message]) -> None:
+        dropped = ring.popleft()
         size = len(dropped.payload)
         self._bytes -= size
         self._held.bytes -= size + MESSAGE_BYTES
@@ -140,33 +170,36 @@ class LiveHistory:
 
     def replace(self, change: Callable[[Message], Message]) -> None:
         """Replaces each message with the result of `change`, under the same serial."""
-        before = self._bytes
-        self._ring = deque(map(change, self._ring))
-        self._bytes = sum(len(message.payload) for message in self._ring)
-        self._held.bytes += self._bytes - before
+        if self._ring is not None:
+            before = self._bytes
+            self._ring = deque(map(change, self._ring))
+            self._bytes = sum(len(message.payload) for message in self._ring)
+            self._held.bytes += self._bytes - before
 
     def after(self, serial: int, limit: int) -> Slice:
+        ring = self._ring or ()
         start = serial - self._dropped_serial
-        complete = 0 <= start <= len(self._ring)
-        start = min(max(start, 0), len(self._ring))
-        found = fitting(islice(self._ring, start, None), limit)
-        return Slice(tuple(found), complete, more=start + len(found) < len(self._ring))
+        complete = 0 <= start <= len(ring)
+        start = min(max(start, 0), len(ring))
+        found = fitting(islice(ring, start, None), limit)
+        return Slice(tuple(found), complete, more=start + len(found) < len(ring))
 
     def before(self, serial: int | None, limit: int) -> Slice:
-        end = len(self._ring) if serial is None else serial - 1 - self._dropped_serial
-        end = min(max(end, 0), len(self._ring))
-        found = fitting(islice(reversed(self._ring), len(self._ring) - end, None), limit)
+        ring = self._ring or ()
+        end = len(ring) if serial is None else serial - 1 - self._dropped_serial
+        end = min(max(end, 0), len(ring))
+        found = fitting(islice(reversed(ring), len(ring) - end, None), limit)
         return self._backwards(found, limit, more=len(found) < end)
 
     def after_time(self, time: int, limit: int) -> Slice:
-        later = [message for message in self._ring if message.published_at > time]
+        later = [message for message in self._ring or () if message.published_at > time]
         found = fitting(later, limit)
         return Slice(
             tuple(found), complete=time >= self._dropped_time, more=len(found) < len(later)
         )
 
     def before_time(self, time: int, limit: int) -> Slice:
-        earlier = [message for message in self._ring if message.published_at < time]
+        earlier = [message for message in self._ring or () if message.published_at < time]
         found = fitting(reversed(earlier), limit)
         return self._backwards(found, limit, more=len(found) < len(earlier))
 

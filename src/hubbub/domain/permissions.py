@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -143,6 +143,23 @@ def may_subscribe(identity: Identity, channel: str, rules: Rules, user_channels:
         or granted(identity.grants, "subscribe", channel)
         or (origin != channel and granted(identity.grants, "subscribe", origin))
     )
+
+
+NEVER: Final = 1 << 62
+"""Later than every time in milliseconds."""
+
+
+def could_subscribe_since(
+    identity: Identity, channel: str, rules: Rules, user_channels: bool
+) -> int:
+    """Since when (milliseconds since 1970) an identity that may subscribe now has surely been
+    allowed to: if only a grant opens the channel, since the grant's token was issued."""
+    by_grant = (
+        identity.level is Level.CLIENT
+        and not _is_own_user_channel(identity, without_dead_letters(channel), user_channels)
+        and not _open_to(identity, channel, rules, user_channels)
+    )
+    return (identity.issued_at or NEVER) if by_grant else 0
 
 
 def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:

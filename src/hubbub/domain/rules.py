@@ -47,8 +47,9 @@ from hubbub.domain.subjects import auth_prefix, belongs_to, rpc_prefix
 
 
 class Rules(Setting, frozen=True):
-    """Features of channels. Every feature is off by default; a limit of 0 means no limit. `journal`
-    decides what is recorded about a channel: nothing, metadata, or metadata and payloads."""
+    """Features of channels. Every feature except live history is off by default; a limit of 0 means
+    no limit. `journal` decides what is recorded about a channel: nothing, metadata, or metadata and
+    payloads."""
 
     retain: bool = False
     """The last message marked `retain` is sent to each new subscriber."""
@@ -67,8 +68,9 @@ class Rules(Setting, frozen=True):
     """Sessions may publish without a permission to do so."""
     allow_anonymous: bool = False
     """Sessions without authentication may subscribe if the channel is public."""
-    live_history: bool = False
-    """The latest messages are kept in memory for clients that reconnect."""
+    live_history: bool | None = None
+    """The latest messages are kept in memory for clients that reconnect: by default only for them,
+    if `true` also as history for everyone who may read the channel, if `false` not at all."""
     max_age_seconds: Count = 0
     """Stored messages are deleted when they are older; 0 for no limit."""
     max_stored_messages: Count = 0
@@ -102,6 +104,17 @@ class Rules(Setting, frozen=True):
     webhooks and durable subscriptions."""
 
     @property
+    def keeps_live_history(self) -> bool:
+        """Whether the latest messages are kept in memory: the store serves those that it has."""
+        return self.live_history is not False and not self.store
+
+    @property
+    def only_for_returning(self) -> bool:
+        """Whether only clients that come back get what is kept, so that nobody reads messages of
+        the time before they could."""
+        return self.live_history is None and not self.store
+
+    @property
     def reclaims(self) -> bool:
         """Whether stored messages are ever deleted."""
         return self.store and bool(
@@ -117,10 +130,11 @@ class Rules(Setting, frozen=True):
             return Rules(
                 public=self.public,
                 allow_anonymous=self.allow_anonymous,
+                live_history=False,
                 journal=self.journal,
                 subscribe_hook=self.subscribe_hook,
             )
-        if kind is ChannelKind.DOCUMENT and self.live_history:
+        if kind is ChannelKind.DOCUMENT and self.live_history is not False:
             return msgspec.structs.replace(self, live_history=False)
         return self
 

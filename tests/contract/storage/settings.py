@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from hubbub.domain.errors import Conflict, VersionMismatch
+from hubbub.domain.rules import Rules
+from hubbub.domain.stored_settings import decode_setting
 from hubbub.ports.storage import Store
 from hubbub.ports.storage.settings import SettingsEntry
+from hubbub.storage.sql.schema import Migration
+
+RULES_OF_BEFORE = {"none": b"{}", "some": b'{"public":true}', "kept": b'{"live_history":true}'}
+"""As stored when what rules omitted about live history meant that there was none."""
+
+
+def before_live_history(migrations: Sequence[Migration]) -> int:
+    """The schema version in which they are stored."""
+    return next(m.version - 1 for m in migrations if any("live_history" in s for s in m.statements))
+
+
+async def live_histories(store: Store) -> dict[str, bool | None]:
+    """What the stored rules of a hub say about it."""
+    rows = await store.read_settings("acme")
+    return {row.name: decode_setting(row.value, Rules).live_history for row in rows}
 
 
 class SettingsContract:

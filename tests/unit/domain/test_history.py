@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hubbub.domain.history import MESSAGE_BYTES, PAGE_BYTES, HeldBytes, LiveHistory, PageRoom, Slice
+from hubbub.domain.history import (
+    MESSAGE_BYTES,
+    PAGE_BYTES,
+    RING_BYTES,
+    HeldBytes,
+    LiveHistory,
+    PageRoom,
+    Slice,
+)
 from hubbub.domain.messages import JSON, Message
 
 START_TIME = 1000
@@ -43,7 +51,8 @@ def histories(draw: st.DrawFn) -> tuple[LiveHistory, list[Message], int]:
     assert kept <= max_count
     payloads = sum(len(m.payload) for m in everything[len(everything) - kept :])
     assert payloads <= max_bytes
-    assert held.bytes == payloads + kept * MESSAGE_BYTES
+    ring = RING_BYTES if everything else 0
+    assert held.bytes == payloads + kept * MESSAGE_BYTES + ring
     return history, everything, head
 
 

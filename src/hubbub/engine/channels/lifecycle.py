@@ -10,6 +10,7 @@ from itertools import islice
 from hubbub.domain.errors import HUB_AWAY, HubbubError, Internal, QuotaExceeded, StaleOwner
 from hubbub.domain.history import HeldBytes, LiveHistory
 from hubbub.domain.names import dead_letters_of, partition_of
+from hubbub.domain.rules import Rules
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.retained import RetainedMessages
@@ -126,8 +127,7 @@ class Channels:
 
     def _fit_history(self, channel: Channel) -> None:
         """Creates a live history if the rules ask for one and the store does not serve it."""
-        wanted = channel.rules.live_history and not channel.rules.store
-        if not wanted or not self._limits.live_history_messages:
+        if not channel.rules.keeps_live_history or not self._limits.live_history_messages:
             channel.end_history()
         elif channel.history is None:
             channel.history = LiveHistory(
@@ -239,6 +239,8 @@ class Channels:
             self._close(channel, error)
             return
         channel.rules = rules
+        if channel.history is not None and _opens_more(before, rules):
+            channel.history.clear()
         if not rules.presence:
             channel.members = channel.joined = channel.left = None
         if not rules.occupancy:
@@ -313,6 +315,15 @@ class Channels:
             closed(channel)
         if channel.partition in self._terms:
             self._watching.closed(channel)
+
+
+def _opens_more(before: Rules, after: Rules) -> bool:
+    """Whether what was kept for clients that come back could now reach others."""
+    return before.only_for_returning and (
+        (after.public and not before.public)
+        or (after.allow_anonymous and not before.allow_anonymous)
+        or not after.only_for_returning
+    )
 
 
 def _fair_level(sizes: list[int], room: int) -> int:

@@ -127,6 +127,8 @@ class HistoryCommands:
 
     async def backwards(self, hub: Hub, channel: str) -> AsyncIterator[Message]:
         """Pages of messages from the newest on."""
+        if hub.rules_for(channel).only_for_returning:
+            return
         before: int | None = None
         for _ in range(0, SCANNED, _PAGE):
             page = await self._bus.ask(HistoryQuery(hub.name, channel, _PAGE, before=before))

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 from hubbub.domain.cursors import runs_of
 from hubbub.domain.envelope import has_expired
 from hubbub.domain.filters.view import MessageView
-from hubbub.domain.history import HistoryQuery
+from hubbub.domain.history import HistoryQuery, for_returning
 from hubbub.domain.messages import Message
 from hubbub.domain.notices import HistoryPage, MessageDelivery
+from hubbub.domain.permissions import Identity, could_subscribe_since
 from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.delivery.fanout import Fanout
 from hubbub.engine.delivery.feed import Feed
 from hubbub.engine.delivery.screening import Screening
-from hubbub.engine.hub import SessionState
+from hubbub.engine.hub import Hub, SessionState
 from hubbub.engine.sessions.plans import Missed, PlanMemory
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
@@ -48,12 +49,14 @@ class Replayer:
         self._clock = clock
         self._fanout = fanout
 
-    async def missed(self, hub: str, wanted: SubscribeItem, room: PlanMemory) -> Missed | None:
-        """The missed messages; None if none were requested."""
+    async def missed(
+        self, hub: Hub, reader: Identity, wanted: SubscribeItem, room: PlanMemory
+    ) -> Missed | None:
+        """The missed messages that `reader` may see; None if none were requested."""
         if wanted.serial is None and wanted.timestamp is None:
             return None
         query = HistoryQuery(
-            hub,
+            hub.name,
             wanted.channel,
             REPLAY_PAGE,
             after=wanted.serial,
@@ -61,7 +64,8 @@ class Replayer:
             epoch=wanted.epoch or None,
         )
         async with room.reading:
-            return Missed.from_page(await self._bus.ask(query), room)
+            page = shown_to(hub, reader, query, await self._bus.ask(query))
+            return Missed.from_page(page, room)
 
     async def page_after(self, feed: Feed, serial: int) -> HistoryPage | None:
         """The next page; None if messages after the serial no longer exist, which the session must
@@ -142,6 +146,15 @@ class Replayer:
             deliveries.replayed(*place, sent)
         for start, end in runs_of([message.serial for message in expired]):
             deliveries.expired(*place, [m for m in expired if start <= m.serial <= end])
+
+
+def shown_to(hub: Hub, reader: Identity, query: HistoryQuery, page: HistoryPage) -> HistoryPage:
+    """The owner's answer as far as it is meant for a reader who may subscribe."""
+    rules = hub.rules_for(query.channel)
+    if not rules.only_for_returning:
+        return page
+    since = could_subscribe_since(reader, query.channel, rules, hub.user_channels)
+    return for_returning(page, query.after, query.epoch, since)
 
 
 def _parts(messages: Sequence[Message]) -> Iterator[list[Message]]:

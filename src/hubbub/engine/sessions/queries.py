@@ -17,6 +17,7 @@ from hubbub.domain.threads import DEFAULT_PAGE, MAX_PAGE, ThreadsQuery, no_threa
 from hubbub.engine.delivery.screening import Screening
 from hubbub.engine.hub import MEMBER_BYTES, Hub, SessionState
 from hubbub.engine.limits import EngineLimits
+from hubbub.engine.sessions.catch_up import shown_to
 from hubbub.engine.sessions.filtered_history import FilteredHistory
 from hubbub.engine.sessions.pattern_bounds import check_readable
 from hubbub.engine.sessions.subscriptions import Subscriptions
@@ -104,6 +105,7 @@ class Queries:
         else:
             screening = Screening(screen, int(self._clock.now() * 1000), hub.slices)
             found = await FilteredHistory(self._bus, screening).read(query)
+        found = shown_to(hub, identity, query, found)
         await hub.take_turn(sum(len(message.payload) for message in found.messages))
         return msgspec.structs.replace(found, req_id=request.req_id)
 

@@ -300,7 +300,8 @@ class Subscriptions:
             await feed.attach(wanted.by_pattern)
             missed = None
             if feed.holds_messages:
-                missed = await self._replayer.missed(hub.name, wanted, room)
+                reader = session.reader_of(channel).identity
+                missed = await self._replayer.missed(hub, reader, wanted, room)
             if missed is not None and missed.recovered:
                 await _bring_up_to(feed, missed)
             retains, passed, retained = hub.rules_for(channel).retain, feed.retained, None

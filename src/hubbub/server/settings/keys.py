@@ -79,7 +79,7 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     allow_dynamic_hubs: bool = False
     """Create a hub on first use instead of refusing unknown hubs."""
     max_live_history_size: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
-    """Messages that a channel keeps in memory if its rules enable live history."""
+    """Messages that a channel keeps in memory unless its rules switch live history off."""
     live_history_memory_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 128 * 1024 * 1024
     """Memory of a node for the live histories of all channels; beyond it, the hubs that use most of
     it lose the histories of the channels that were opened first. 0 for no limit."""
@@ -91,7 +91,7 @@ class ChannelDefaults(msgspec.Struct, frozen=True, kw_only=True):
     history_page_size: Annotated[int, Meta(ge=1, le=10_000)] = 100
     """Maximum number of messages in one page of history."""
     enable_live_history: bool = True
-    """Allow rules to enable live history; false disables it for all channels."""
+    """Keep live histories; false switches them off for all channels, whatever their rules say."""
     retain_msg_duration: Annotated[float, Meta(ge=0, le=3650 * DAY)] = 0.0
     """Time for which a retained message is kept; 0 keeps it until it is replaced."""
     idle_timeout: Annotated[float, Meta(ge=0, le=DAY)] = 60.0

@@ -157,6 +157,23 @@ function Control({ name, schema: given, all, value, onChange, readOnly }: Contro
   const now = value === undefined ? (given.default ?? schema.default) : value;
   const label = words(name);
   const hint = given.description ?? schema.description;
+  if (schema.type === "boolean" && optional) {
+    return (
+      <Field label={label} hint={hint}>
+        <select
+          value={now == null ? "" : String(now)}
+          disabled={readOnly}
+          onChange={(event) =>
+            onChange(event.currentTarget.value === "" ? null : event.currentTarget.value === "true")
+          }
+        >
+          <option value="">default</option>
+          <option value="true">on</option>
+          <option value="false">off</option>
+        </select>
+      </Field>
+    );
+  }
   if (schema.type === "boolean") {
     return (
       <label class="check">
