@@ -56,6 +56,7 @@ from hubbub.ports.storage.messages import Append
 from hubbub.server.node import make_fanout, make_publisher
 from hubbub.server.push import make_credentials, make_push
 from hubbub.server.rooms import NodeRooms, owner_rooms
+from hubbub.server.telemetry.process import process_usage
 from hubbub.storage.sqlite.store import SqliteStore
 
 N = TypeVar("N", bound=Notice)
@@ -277,7 +278,7 @@ class EngineNode:
             journal=journal,
         )
         credentials = make_credentials(self.node, store)
-        survey = Survey(self.node, name, NodeFacts)
+        survey = Survey(self.node, name, NodeFacts, process_usage)
         self.http2 = Http2Out()
         parts = OwnerParts(
             store,

@@ -337,10 +337,6 @@ class NotificationQuery(Request, frozen=True):
     req_id: int = 0
 
 
-NotificationRequest = MarkNotifications | NotificationStateQuery | NotificationQuery
-
-ServiceRequest = Call | Enqueue
-
 TopicRequest = TopicSubscribe | TopicUnsubscribe | TopicGet | TopicAck | ProducerOpen | TopicList
 
 

@@ -12,6 +12,7 @@ from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.domain.journal import PayloadRule
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.administration import Administration, Survey
+from hubbub.engine.administration.analytics import AnalyticsAdministration
 from hubbub.engine.administration.views import ConfiguredKey, JournalState
 from hubbub.engine.node import RESTORE_FLUSH_SECONDS
 from hubbub.engine.rooms import NodeRequests
@@ -72,8 +73,7 @@ class Server:
         self.plugins = make_plugins(settings.hcommands)
         self._hooks = StoringHooks(self.plugins)
         self.node = make_node(base, access, outgoing, self.programs, self._hooks, self.plugins)
-        self._survey = Survey(self.node, node_name, base.fabric.facts)
-        self._survey.series.usage = process_usage
+        self._survey = Survey(self.node, node_name, base.fabric.facts, process_usage)
         self._owning = owning = OwnerSide(settings, base, access, outgoing, self.node, self._survey)
         self.owner, self.driver = owning.owner, owning.driver
         self.push, self.push_credentials = owning.push, owning.push_credentials
@@ -101,7 +101,10 @@ class Server:
             authenticator=self.programs.authenticator,
             login=login_settings(settings),
             survey=self._survey,
-            analytics=AnalyticsProcess(data / WAREHOUSE),
+            configuration=[ConfiguredKey(*each) for each in in_effect(settings)],
+            analytics=AnalyticsAdministration(
+                self.node, AnalyticsProcess(data / WAREHOUSE), self._journal_state
+            ),
             credentials=self.push_credentials,
             push=self.push,
             adapters=self.communication.parts.kinds,
@@ -109,8 +112,6 @@ class Server:
             suspending=HubSuspension(self.store, self.directory, self.owner, self.node),
             request_stop=self._stop_request(),
         )
-        administration.configuration = [ConfiguredKey(*each) for each in in_effect(settings)]
-        administration.analytics.journal = self._journal_state
         self.programs.prepare(administration)
         return administration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -17,7 +17,6 @@ class _Absent(Enum):
 
 ABSENT: Final = _Absent.ABSENT
 """The message does not have the attribute. Equal to no JSON value."""
-Absent = Literal[_Absent.ABSENT]
 
 _decode = msgspec.json.Decoder().decode
 _BYTES_IN_A_CHECK: Final = 32

@@ -46,7 +46,6 @@ from hubbub.engine.node import Node
 from hubbub.engine.push.credentials import PushCredentials
 from hubbub.engine.push.pusher import Pusher
 from hubbub.ports.adapters import AdapterKinds
-from hubbub.ports.analytics import Analytics
 from hubbub.ports.archives import Archives
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.storage import Store
@@ -76,7 +75,8 @@ class Administration:
         authenticator: Authenticator,
         login: LoginSettings,
         survey: Survey,
-        analytics: Analytics,
+        configuration: Sequence[ConfiguredKey],
+        analytics: AnalyticsAdministration,
         credentials: PushCredentials,
         push: Pusher,
         adapters: AdapterKinds,
@@ -84,7 +84,8 @@ class Administration:
         suspending: Suspending,
         request_stop: Callable[[], None],
     ) -> None:
-        """`request_stop` makes the server drain and exit."""
+        """`configuration` is that at the start, without secrets. `request_stop` makes the server
+        drain and exit."""
         self.node = node
         self.audit = AuditLog(store, node.clock, many_nodes=not node.bus.alone)
         self.stop = ServerStop(self.audit, request_stop, survey.node_name)
@@ -101,15 +102,14 @@ class Administration:
         self.access = AccessAdministration(
             node, store, revocations, self.audit, authenticator, login
         )
-        self.analytics = AnalyticsAdministration(node, analytics)
+        self.analytics = analytics
         self.subscriptions = SubscriptionAdministration(node, self.audit, survey)
         self.webhooks = WebhookAdministration(node, store, self.audit)
         self.notifications = NotificationAdministration(node, self.audit)
         self.documents = DocumentAdministration(node, store, self.audit)
         self.users = UserAdministration(node, store, self.audit)
         self.inspector = Inspector(node, store, self.audit, survey)
-        self.configuration: Sequence[ConfiguredKey] = ()
-        """The configuration at the start, without secrets; set by the wiring."""
+        self.configuration = configuration
         self.tracer = Tracer(node, self.audit, self.live)
         self.board = Board(node.clock, node.tokens, node.access)
         self.ticker = Ticker(self.board, survey, self.audit, node.clock)

@@ -14,11 +14,13 @@ from hubbub.ports.analytics import Analytics
 class AnalyticsAdministration:
     """A hub may read only its own rows, not those of all hubs (`*`)."""
 
-    def __init__(self, node: Node, analytics: Analytics) -> None:
+    def __init__(
+        self, node: Node, analytics: Analytics, journal: Callable[[], JournalState | None]
+    ) -> None:
+        """`journal` returns None if the server keeps no journal."""
         self._node = node
         self._analytics = analytics
-        self.journal: Callable[[], JournalState | None] = lambda: None
-        """Set by the wiring."""
+        self._journal = journal
 
     def tables(self, hub: str | None = None) -> tuple[Table, ...]:
         """Raises `HubNotFound`."""
@@ -43,7 +45,7 @@ class AnalyticsAdministration:
             computed_at = None if found.computed_at is None else int(found.computed_at * 1000)
         except (Unavailable, Overloaded) as error:
             problem = error.message
-        return DataState(self.journal(), computed_at, problem)
+        return DataState(self._journal(), computed_at, problem)
 
     async def rows_of_hub(self, query: RowsQuery) -> Rows:
         """Raises `HubNotFound`, `NotFound`, `Unavailable`."""

@@ -110,18 +110,20 @@ def _joined(rows: Iterable[Row] | list[list[int]]) -> Row:
     return (columns[0][0], *(round(sum(each) / len(each)) for each in columns[1:]))
 
 
+ProcessUsage = Callable[[], tuple[float, int]]
+"""Returns the CPU seconds of the process so far, and its bytes in memory."""
+
+
 class SeriesRecorder:
     """Records the figures of all hubs of a node once a second."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, usage: ProcessUsage) -> None:
         self._node = node
+        self._usage = usage
         self._tracks: dict[str, _Track] = {}
         self._before: dict[str, tuple[int, ...]] = {}
         self._last = 0
         self._called_at: float | None = None
-        self.usage: Callable[[], tuple[float, int]] = lambda: (0.0, 0)
-        """Returns the CPU seconds of the process so far and its bytes in memory; set by the
-        wiring."""
         self.memory_bytes = 0
         self._cpu_seconds = 0.0
         self.cpu_percent = 0.0
@@ -131,7 +133,7 @@ class SeriesRecorder:
 
     def record(self) -> None:
         called_at = self._node.clock.monotonic()
-        cpu_seconds, self.memory_bytes = self.usage()
+        cpu_seconds, self.memory_bytes = self._usage()
         if self._called_at is not None:
             self.late_seconds = max(0.0, called_at - self._called_at - 1.0)
             used, elapsed = cpu_seconds - self._cpu_seconds, called_at - self._called_at

@@ -25,6 +25,7 @@ from hubbub.engine.administration.lists import (
 )
 from hubbub.engine.administration.series import (
     COLUMNS,
+    ProcessUsage,
     Series,
     SeriesRecorder,
     Span,
@@ -166,11 +167,13 @@ _CHANNEL_CHARACTERS = 400
 class Survey:
     """Sends requests to all nodes, and responds for this one."""
 
-    def __init__(self, node: Node, node_name: str, facts: Callable[[], NodeFacts]) -> None:
+    def __init__(
+        self, node: Node, node_name: str, facts: Callable[[], NodeFacts], usage: ProcessUsage
+    ) -> None:
         self._node = node
         self.node_name = node_name
         self._facts = facts
-        self.series = SeriesRecorder(node)
+        self.series = SeriesRecorder(node, usage)
         self._started_at = node.clock.monotonic()
         self.node_requests: Mapping[type[NodeRequest[Any]], NodeHandler] = {
             ListChannels: self._list_channels,

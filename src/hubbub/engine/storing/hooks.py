@@ -38,20 +38,6 @@ class NoHost(PluginHost):
         return PluginReply(int(Status.NOT_AVAILABLE), text=text)
 
 
-_NO_SHAPES: Mapping[str, PluginShape] = {}
-
-
-class NoPlugins(Plugins):
-    def find(self, name: str) -> PluginShape | None:
-        return None
-
-    def names(self) -> Mapping[str, PluginShape]:
-        return _NO_SHAPES
-
-    async def call(self, hub: str, call: PluginCall, host: PluginHost) -> PluginReply:
-        return PluginReply(int(Status.NOT_AVAILABLE), text="the hub has no plugins")
-
-
 def collections_of(hub: str, channel: str) -> tuple[str, ...]:
     """The collections to which messages of the channel belong."""
     if channel in _OF_COMMANDS:
@@ -67,12 +53,12 @@ class StoringHooks:
     """The hooks of all hubs: `validate` before a document is stored, `saved` after it."""
 
     def __init__(self, plugins: Plugins | None = None) -> None:
-        self._plugins = plugins or NoPlugins()
+        self._plugins = plugins
         self.in_use = plugins is not None
         """Whether any validator or saver may exist."""
         self._validators: dict[str, list[Hook]] = {}
         self._savers: dict[str, list[Hook]] = {}
-        self._indexed: Mapping[str, PluginShape] = _NO_SHAPES
+        self._indexed: Mapping[str, PluginShape] | None = None
         self._of_plugins: dict[str, dict[str, list[Hook]]] = {VALIDATE: {}, SAVED: {}}
 
     def add_validator(self, collection: str, validator: Hook) -> None:
@@ -111,20 +97,21 @@ class StoringHooks:
                 logger.error("hub %s: a saver of %s failed: %s", hub, name, refusal.text)
 
     def _of(self, collections: tuple[str, ...], function: str) -> Iterator[Hook]:
-        if self._plugins.names() is not self._indexed:
-            self._index(self._plugins.names())
+        plugins = self._plugins
+        if plugins is not None and plugins.names() is not self._indexed:
+            self._index(plugins, plugins.names())
         added = self._validators if function == VALIDATE else self._savers
         for hooks in (added, self._of_plugins[function]):
             for collection in collections:
                 yield from hooks.get(collection, ())
 
-    def _index(self, shapes: Mapping[str, PluginShape]) -> None:
-        """Hooks by collection."""
+    def _index(self, plugins: Plugins, shapes: Mapping[str, PluginShape]) -> None:
+        """Sorts the hooks of plugins by collection."""
         self._indexed = shapes
         self._of_plugins = {VALIDATE: {}, SAVED: {}}
         for name, shape in shapes.items():
             for function, named in ((VALIDATE, shape.validates), (SAVED, shape.saves)):
-                hook = _PluginHook(self._plugins, name, function, shape.timeout_ms)
+                hook = _PluginHook(plugins, name, function, shape.timeout_ms)
                 for collection in named:
                     self._of_plugins[function].setdefault(collection, []).append(hook)
 

@@ -22,7 +22,7 @@ async def test_rates_are_per_second_and_the_oldest_rows_go(
     async with Alone(tmp_path) as alone:
         node = alone.node.node
         counted = node.counters["acme"] = HubCounters(sessions_opened=3)
-        recorder = SeriesRecorder(node)
+        recorder = SeriesRecorder(node, lambda: (0.0, 0))
         for second in range(400):
             recorder.record()
             recorder.record()  # twice in a second counts once
@@ -52,7 +52,7 @@ async def test_so_many_hubs_have_series_and_all_count_for_the_sum(tmp_path: Path
         node = alone.node.node
         for number in range(series.MOST_HUBS + 20):
             node.counters[f"hub{number}"] = HubCounters(sessions_opened=number + 1)
-        recorder = SeriesRecorder(node)
+        recorder = SeriesRecorder(node, lambda: (0.0, 0))
         for _ in range(3):
             recorder.record()
             alone.clock.advance(1)
