@@ -150,6 +150,16 @@ class PullInput(Protocol):
         ...
 
 
+class PatientPull(PullInput, Protocol):
+    """A pull input that takes nothing while it is still being written. When the adapter is polled
+    for the last time, the hub waits for what the adapter has seen."""
+
+    def pending_seconds(self) -> float:
+        """Seconds until `pull` may return what was seen but not returned yet; 0: there is
+        nothing."""
+        ...
+
+
 class RefusablePull(PullInput, Protocol):
     """A pull input whose source would lose the original if a refused message were settled."""
 

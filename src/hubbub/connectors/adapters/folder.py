@@ -56,6 +56,9 @@ class FolderIn:
         assert isinstance(receipt, TakenFile)
         await _in_thread(lambda: self._put_away(receipt))
 
+    def pending_seconds(self) -> float:
+        return self._sightings.pending_seconds(self._context.clock.monotonic())
+
     async def refuse(self, receipt: object) -> None:
         assert isinstance(receipt, TakenFile)
         self._sightings.leave(receipt)

@@ -103,6 +103,9 @@ class FtpIn:
             name = f"{receipt.name}.{receipt.mark}" if taken else receipt.name
             await client.rename(path, done / name)
 
+    def pending_seconds(self) -> float:
+        return self._sightings.pending_seconds(self._context.clock.monotonic())
+
     async def refuse(self, receipt: object) -> None:
         assert isinstance(receipt, TakenFile)
         self._sightings.leave(receipt)

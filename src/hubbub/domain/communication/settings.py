@@ -59,8 +59,9 @@ class AdapterSettings(Setting, frozen=True):
     delete_if_successful: bool = False
     """Polled adapters: the adapter is removed after its first message."""
     awaits: Annotated[str, Meta(max_length=256)] = ""
-    """Polled adapters: the id of the message whose reply the adapter polls for. When that message
-    times out, the adapter is polled once more and removed."""
+    """Polled adapters: the id of the message whose reply the adapter polls for. The messages that
+    it finds refer to that message. When the message's time to live is over, the adapter is polled
+    once more and removed."""
     max_per_look: Annotated[int, Meta(ge=1, le=MOST_PER_LOOK)] | None = None
     """Polled adapters: the most messages taken in one interval or on one request. Default: 1 for
     `rest-pull`, 1000 for others."""

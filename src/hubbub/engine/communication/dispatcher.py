@@ -115,6 +115,14 @@ class Dispatcher:
     def info_about(self, type: str, subtype: str) -> MessageInfo | None:
         return self._infos.get((type, subtype))
 
+    async def end_of(self, message_id: str) -> float | None:
+        """When the message's time to live ends, in seconds since 1970; None if it is not in the log
+        or never expires. Raises `HubbubError`."""
+        for found in await self._store.read_logged(self.hub, [message_id]):
+            ttl_ms = from_logged(found.message).ttl_ms
+            return (found.message.published_at + ttl_ms) / 1000 if ttl_ms else None
+        return None
+
     # -- taking in ------------------------------------------------------------------------------
 
     async def run_to_end(self, work: Coroutine[Any, Any, T]) -> T:

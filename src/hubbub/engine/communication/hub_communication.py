@@ -102,7 +102,9 @@ class HubCommunication:
             next_id=parts.next_id,
         )
         take, tell = self.intake.take_in, self.intake.tell_refused
-        self.inputs = Inputs(instances, clock, take, self._remove_adapter, tell)
+        self.inputs = Inputs(
+            instances, clock, take, self._remove_adapter, tell, self.dispatcher.end_of
+        )
         self._instances = instances
         self._add_callbacks(configuration)
         self.ready = parts.tasks.start(self._load())

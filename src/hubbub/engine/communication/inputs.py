@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -27,6 +28,9 @@ Tell = Callable[[str, PeerMessage, str], Awaitable[None]]
 """Reports that a message from the named adapter was refused, and why."""
 Remove = Callable[[str], Awaitable[None]]
 """Removes the named adapter from the settings of the hub."""
+EndOf = Callable[[str], Awaitable[float | None]]
+"""When the time to live of the message with this id ends, in seconds since 1970; None if the
+message is unknown or never expires."""
 
 
 class Puller:
@@ -42,7 +46,10 @@ class Puller:
         take: Take,
         remove: Remove,
         tell: Tell,
+        end_of: EndOf,
+        at_end: Callable[[Puller], object],
     ) -> None:
+        """`at_end` is called once the message whose reply the adapter awaits has expired."""
         self.name = name
         self.settings = settings
         self._instances = instances
@@ -50,6 +57,9 @@ class Puller:
         self._take = take
         self._remove = remove
         self._tell = tell
+        self._end_of = end_of
+        self._at_end = at_end
+        self._ends_at: float | None = None
         kind = instances.inputs[name][1]
         self._timeout = kind.timeout_seconds
         self._per_look = settings.max_per_look or kind.per_look
@@ -76,12 +86,26 @@ class Puller:
             ) from None
         return done
 
+    async def last_look(self) -> None:
+        """Pulls once more. If the adapter has seen something that cannot be taken yet, waits for
+        it, at most as long as one pull may take."""
+        await self.pull()
+        end = self._clock.monotonic() + self._timeout
+        while (seconds := self._pending_seconds()) > 0 and self._clock.monotonic() < end:
+            await asyncio.sleep(seconds)
+            await self.pull()
+
+    def _pending_seconds(self) -> float:
+        pending = getattr(self._adapter, "pending_seconds", None)
+        return 0.0 if pending is None else float(pending())
+
     async def _run(self) -> None:
         interval = self.settings.interval_ms
         await self._guarded(self._begin)
         if interval is not None:
             await self._look(self._per_look)
         while not self._over:
+            await self._guarded(self._learn_end)
             request: asyncio.Future[None] | None = None
             try:
                 async with asyncio.timeout(self._pause_seconds()):
@@ -96,14 +120,26 @@ class Puller:
                     request.set_result(None)
         await self._remove_at_last()
 
+    async def _learn_end(self) -> None:
+        """An adapter that awaits a reply ends with the message's time, whoever replied."""
+        awaited = self.settings.awaits
+        if awaited and self._ends_at is None:
+            self._ends_at = await self._end_of(awaited)
+        if self._ends_at is not None and self._ends_at <= self._clock.now():
+            self._ends_at = math.inf
+            self._at_end(self)
+
     def _pause_seconds(self) -> float | None:
-        """Seconds until the next pull, or until the next attempt to store a pulled message; None:
-        no limit."""
-        interval = self.settings.interval_ms
-        seconds = None if interval is None else interval / 1000
-        if self._untaken is None:
-            return seconds
-        return AGAIN_SECONDS if seconds is None else min(AGAIN_SECONDS, seconds)
+        """Seconds until the next pull, the end of the awaited message, or the next attempt to store
+        a pulled message; None: no limit."""
+        interval, waits = self.settings.interval_ms, []
+        if interval is not None:
+            waits.append(interval / 1000)
+        if self._untaken is not None:
+            waits.append(AGAIN_SECONDS)
+        if self._ends_at is not None and self._ends_at != math.inf:
+            waits.append(max(0.0, self._ends_at - self._clock.now()))
+        return min(waits, default=None)
 
     async def _remove_at_last(self) -> None:
         """Retries until the adapter is removed: after a restart it would be pulled again."""
@@ -249,13 +285,21 @@ class Inputs:
     """All input adapters of one hub at the owner of its log."""
 
     def __init__(
-        self, instances: Instances, clock: Clock, take: Take, remove: Remove, tell: Tell
+        self,
+        instances: Instances,
+        clock: Clock,
+        take: Take,
+        remove: Remove,
+        tell: Tell,
+        end_of: EndOf,
     ) -> None:
         self._instances = instances
         self._clock = clock
         self._take = take
         self._remove = remove
         self._tell = tell
+        self._end_of = end_of
+        self._last_looks: dict[str, asyncio.Future[None]] = {}
         self._running: dict[str, tuple[AdapterSettings, Puller | Listening]] = {}
         self._ending: set[str] = set()
         """Names of adapters that are being stopped. A successor starts after that, since both may
@@ -286,7 +330,7 @@ class Inputs:
                 continue
             try:
                 if kind.direction == "pull":
-                    more = (self._take, self._remove, self._tell)
+                    more = (self._take, self._remove, self._tell, self._end_of, self._look_last)
                     running = Puller(name, settings, self._instances, self._clock, *more)
                 else:
                     running = Listening(name, self._instances, self._clock, self._take)
@@ -304,17 +348,27 @@ class Inputs:
 
     def last_look(self, message: PeerMessage) -> asyncio.Future[None] | None:
         """Pulls the adapter created for this message's reply once more, then removes it."""
-        for name, (settings, running) in self._running.items():
+        for settings, running in self._running.values():
             if settings.awaits == message.id and isinstance(running, Puller):
-                return asyncio.ensure_future(self._look_and_remove(name, running))
+                return self._look_last(running)
         return None
 
-    async def _look_and_remove(self, name: str, puller: Puller) -> None:
+    def _look_last(self, puller: Puller) -> asyncio.Future[None]:
+        """Both the message's verdict and the adapter itself keep the time: the first one looks."""
+        name = puller.name
+        looking = self._last_looks.get(name)
+        if looking is None:
+            looking = asyncio.ensure_future(self._look_and_remove(puller))
+            self._last_looks[name] = looking
+            looking.add_done_callback(lambda _: self._last_looks.pop(name, None))
+        return looking
+
+    async def _look_and_remove(self, puller: Puller) -> None:
         try:
-            await puller.pull()
-            await self._remove(name)
+            await puller.last_look()
+            await self._remove(puller.name)
         except (HubbubError, asyncio.CancelledError) as error:
-            logger.info("adapter %s: the last pull failed: %s", name, error)
+            logger.info("adapter %s: the last pull failed: %s", puller.name, error)
 
     async def stop(self) -> None:
         self._stopped = True

@@ -89,6 +89,9 @@ class Intake:
         return await self._dispatcher.run_to_end(taking)
 
     async def _take_in(self, adapter: str, message: PeerMessage) -> str:
+        known = self._dispatcher.configuration.adapters.get(adapter)
+        if known is not None and known.awaits and not message.refers_to:
+            message = msgspec.structs.replace(message, refers_to=known.awaits)
         if subscription_of(message.refers_to) is not None:
             original = await self._original(message.refers_to)
             message = msgspec.structs.replace(message, refers_to=original)
@@ -114,7 +117,6 @@ class Intake:
         if held is not None:
             await self._dispatcher.release_all([held])
         else:
-            known = self._dispatcher.configuration.adapters.get(adapter)
             durable = known is None or not known.transient
             await self._dispatcher.send(message, adapter, fresh, durable)
         if kind == (MESSAGEINFO, REQUEST):

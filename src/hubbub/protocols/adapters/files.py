@@ -78,6 +78,16 @@ class Sightings:
         told, self._untold = self._untold, {}
         return list(told.values())
 
+    def pending_seconds(self, now: float) -> float:
+        """Seconds until a file of the last scan will have been stable for long enough; 0: none is
+        waited for. `now` is in monotonic seconds."""
+        left = [
+            self._stable_seconds - (now - since)
+            for name, (_, since) in self._seen.items()
+            if name not in self._refused
+        ]
+        return min((each for each in left if each > 0), default=0.0)
+
     def stable(self, files: dict[str, FileState], now: float) -> list[str]:
         """Names of stable files, oldest change first. `now` is in monotonic seconds."""
         self._refused = {
