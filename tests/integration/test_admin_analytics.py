@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,10 @@ from typing import Any
 import pytest
 
 from harness.admin import Caller, admin_of
-from harness.running_hub import RunningHub, StartHub, open_hub
+from harness.running_hub import ANSWER_SECONDS, RunningHub, StartHub, open_hub
 from harness.warehouse import COMMITTED_AT, write_warehouse
-from hubbub.domain.analytics import LISTED
+from hubbub.connectors.analytics_process import AnalyticsProcess
+from hubbub.domain.analytics import LISTED, Rows, RowsQuery
 from hubbub.domain.permissions import Level
 
 NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
@@ -107,3 +110,29 @@ async def test_a_damaged_table_is_an_error_and_no_crash(hub: RunningHub) -> None
     reply = await admin_of(hub)("GET", "/v1/admin/analytics/traffic")
     assert (reply.status, reply.code) == (503, "unavailable")
     assert "pipeline run --full" in reply.text
+
+
+async def test_a_question_ends_when_its_asker_hangs_up(
+    hub: RunningHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits behind questions whose answers are not read, and no process answers them."""
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def rows(_: AnalyticsProcess, query: RowsQuery) -> Rows:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        raise AssertionError(query)
+
+    monkeypatch.setattr(AnalyticsProcess, "rows", rows)
+    _, writer = await asyncio.open_connection("127.0.0.1", hub.server.port)
+    token = hub.token(None, "acme", Level.SERVICE)
+    writer.write(
+        b"GET /v1/admin/hubs/acme/analytics/traffic HTTP/1.1\r\nHost: x\r\n"
+        b"Authorization: Bearer %b\r\n\r\n" % token.encode()
+    )
+    with contextlib.closing(writer):
+        await asyncio.wait_for(began.wait(), ANSWER_SECONDS)
+    await asyncio.wait_for(ended.wait(), ANSWER_SECONDS)

@@ -21,7 +21,7 @@ from hubbub.processes import module_command
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 2
-"""Each of them takes 150 MB. One tenant has one of them at most."""
+"""Each of them takes 110 MB. One tenant has one of them at most."""
 WAITING = 16
 TIMEOUT_SECONDS = 20.0
 NICENESS = 10

@@ -1,7 +1,8 @@
 """Serves the admin API: limits the number and duration of its requests.
 
-A change is never interrupted: a request continues when its client disconnects. One that takes too
-long is cancelled."""
+A change is never interrupted: it continues when its client disconnects. A question ends with its
+client, so that nobody works or waits for an answer that is not read. What takes too long is
+cancelled."""
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ from hubbub.tasks import TaskSet
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 MAX_UNDER_WAY = 100
+_QUESTIONS = (b"GET", b"HEAD")
 _HUB = re.compile(rb"/v1/(?:admin/)?hubs/([^/?]+)")
 
 
@@ -66,6 +68,8 @@ class AdminDoor:
         task = self._under_way.start(
             exchange.guard(self._respond(self._application, request, exchange))
         )
+        if request.method in _QUESTIONS:
+            exchange.connection.ends_with_client(task)
         self._share.take(tenant)
         task.add_done_callback(lambda _: self._share.give_back(tenant))
 

@@ -41,6 +41,9 @@ class Asking(Pausable, Protocol):
     def complete(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts work for this connection that is not cancelled."""
 
+    def ends_with_client(self, task: asyncio.Task[None]) -> None:
+        """Cancels the task, which responds to the current request, when the client disconnects."""
+
     def flush(self) -> None:
         """Writes the responses that wait for the end of the turn."""
 

@@ -358,7 +358,10 @@ class HttpConnection(asyncio.Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts work for this connection, cancelled when the client disconnects."""
-        self._task = asyncio.get_running_loop().create_task(work)
+        self.ends_with_client(asyncio.get_running_loop().create_task(work))
+
+    def ends_with_client(self, task: asyncio.Task[None]) -> None:
+        self._task = task
 
     def complete(self, work: Coroutine[Any, Any, None]) -> None:
         """Starts work for this connection that is not cancelled."""

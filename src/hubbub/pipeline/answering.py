@@ -9,7 +9,9 @@ Query and result are JSON. Errors are written to stdout as well.
 from __future__ import annotations
 
 import sys
+from importlib.abc import MetaPathFinder
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,5 +28,15 @@ def answer(folder: str, query: bytes) -> bytes:
     return msgspec.json.encode({"rows": rows})
 
 
+class WithoutPandas(MetaPathFinder):
+    """Lets Arrow find no Pandas, which it would import wherever Spark brought it along: 35 MB and a
+    third of the time of an answer, for nothing."""
+
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("answers do without Pandas", name=fullname)
+
+
 if __name__ == "__main__":
+    sys.meta_path.insert(0, WithoutPandas())
     sys.stdout.buffer.write(answer(sys.argv[1], sys.argv[2].encode()))

@@ -47,3 +47,27 @@ async def test_a_question_is_answered_when_the_hub_has_nothing_to_do(
         await AnalyticsProcess(tmp_path).rows(RowsQuery("traffic", "acme"))
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert int(refused.value.message) == min(19, own + analytics_process.NICENESS)
+
+
+async def test_an_answer_does_without_the_memory_of_pandas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow imports Pandas where it is installed: 35 MB for each process that answers."""
+    pytest.importorskip("pyarrow")
+    tells = (
+        "import atexit, json, runpy, sys\n"
+        "told = lambda: json.dumps({'error': ' '.join({m.split('.')[0] for m in sys.modules})})\n"
+        "out, sys.stdout = sys.stdout, open('/dev/null', 'w')\n"
+        "atexit.register(lambda: print(told(), file=out, flush=True))\n"
+        "runpy.run_module('hubbub.pipeline.answering', run_name='__main__')"
+    )
+    monkeypatch.setattr(
+        analytics_process,
+        "module_command",
+        lambda _, *arguments: (sys.executable, "-c", tells, *arguments),
+    )
+    with pytest.raises(Unavailable) as said:
+        await AnalyticsProcess(tmp_path).rows(RowsQuery("traffic", "acme"))
+    imported = said.value.message.split()
+    assert "pyarrow" in imported
+    assert "pandas" not in imported
