@@ -47,7 +47,7 @@ from hubbub.engine.topic_creation import TopicMaker
 from hubbub.engine.topics.durable import DurableSubscriptions
 from hubbub.engine.webhooks.driver import Driver
 from hubbub.engine.webhooks.service import Webhooks
-from hubbub.ports.bus import Bus, HubChanged
+from hubbub.ports.bus import Bus, HubChanged, MessagePublished
 from hubbub.ports.encoding import Encoder
 from hubbub.ports.journal import NO_JOURNAL, Journal
 from hubbub.ports.services import NO_STREAMS
@@ -357,6 +357,15 @@ def publish(
     receive(connection, Publish(items))
 
 
+class LongWayBus(LocalBus):
+    """Without the short ways of one process: every message goes as it would between nodes."""
+
+    def connect(self, *parts: Any) -> None:
+        super().connect(*parts)
+        self.lane = lambda hub, channel: None
+        self.sink = None
+
+
 class StaticOwners:
     """Partitions that never move: each node has every n-th."""
 
@@ -470,12 +479,13 @@ class Alone:
         *,
         hubs: Iterable[HubConfiguration] = (),
         store: FaultyStore | None = None,
+        bus: LocalBus | None = None,
         **limits: Any,
     ) -> None:
         self.store = store or FaultyStore(path / "hubbub.db")
         self.clock = FakeClock()
         self._hubs = list(hubs) or [open_hub()]
-        self.node = EngineNode(NODE, LocalBus(), self.store, self.clock, **limits)
+        self.node = EngineNode(NODE, bus or LocalBus(), self.store, self.clock, **limits)
 
     async def __aenter__(self) -> Alone:
         await self.store.open()
@@ -510,6 +520,9 @@ class RecordingSink:
     def owners_changed(self, partitions: Collection[int]) -> None:
         self.changed_partitions.update(partitions)
         self._changed.set()
+
+    def receive_message(self, hub: str, channel: str, message: Message, epoch: str) -> None:
+        self.receive(hub, channel, MessagePublished(message, epoch))
 
     async def hub_changed(self, _: str, changed: HubChanged) -> None:
         self.changed_hubs.append(changed.hub)

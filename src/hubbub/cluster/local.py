@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from hubbub.domain.asking import Announcement, FeedEvent, NodeRequest, OwnerRequest, Sent
 from hubbub.domain.errors import HubbubError
 from hubbub.engine.channels.owner import ChannelOwner
 from hubbub.engine.rooms import NodeRequests
-from hubbub.ports.bus import Answers, Attachment, FeedSink, FollowedState, PublishReply, Statement
+from hubbub.ports.bus import (
+    Answers,
+    Attachment,
+    FeedSink,
+    FollowedState,
+    Lane,
+    PublishReply,
+    Statement,
+)
 from hubbub.tasks import TaskSet
 
 _A = TypeVar("_A")
@@ -25,6 +33,8 @@ class LocalBus:
     def __init__(self) -> None:
         self._owner: ChannelOwner
         self._sink: FeedSink
+        self.sink: FeedSink | None
+        self.lane: Callable[[str, str], Lane | None]
         self._requests: NodeRequests
         self._tasks = TaskSet()
 
@@ -37,7 +47,8 @@ class LocalBus:
     ) -> None:
         """See `RemoteBus.connect`; events need no encoding here."""
         self._owner = owner
-        self._sink = sink
+        self.lane = owner.lane
+        self._sink = self.sink = sink
         self._requests = requests
 
     def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:

@@ -62,6 +62,7 @@ class RemoteBus:
     """The bus of one node among many. `connect` is called after both ends exist."""
 
     alone = False
+    sink = None
 
     def __init__(
         self,
@@ -107,6 +108,9 @@ class RemoteBus:
         self._service.connect(owner, sink, requests)
         self._reader = DatagramReader((*owner.kinds, *requests.kinds, *events))
         self._transport.listen(self._receive)
+
+    def lane(self, hub: str, channel: str) -> None:
+        """None: a channel may be about to move to another node."""
 
     async def close(self) -> None:
         """Answers waiting callers, and cancels requests in progress."""

@@ -120,10 +120,17 @@ def json_text(body: bytes) -> bytes:
 def readable_json(text: bytes) -> bytes:
     """Returns valid JSON that every client can read, on one line: a line break can only be
     insignificant whitespace. Raises `InvalidPayload`."""
+    if len(text) <= _MAX_DECODED:  # too short to be too deep
+        try:
+            _ANY_DECODER.decode(text)
+        except msgspec.DecodeError:
+            raise _too_large() from None
+        except RecursionError:
+            raise _too_deep() from None
+        return text if NEWLINE not in text and _RETURN not in text else _on_one_line(text)
     if is_deeper(text, MAX_JSON_DEPTH):
         raise _too_deep()
-    if len(text) > 3:
-        _check_numbers(text)
+    _check_numbers(text)
     return _on_one_line(text)
 
 
@@ -204,9 +211,6 @@ def _without_escapes(text: bytes) -> bytes:
 def _check_numbers(text: bytes) -> None:
     """Rejects numbers beyond 64-bit floats: some decoders fail on them and lose the whole frame,
     others read infinity. `text` is valid JSON."""
-    if len(text) <= _MAX_DECODED:
-        _check_floats(text)
-        return
     shape = text.translate(_NUMBER_SHAPE)
     long = _MANY_DIGITS in shape
     if long or b"e000" in shape or b"e+000" in shape:

@@ -22,7 +22,7 @@ from hubbub.domain.errors import (
     HubNotFound,
     QuotaExceeded,
 )
-from hubbub.domain.messages import Attributes
+from hubbub.domain.messages import Attributes, Message
 from hubbub.domain.notices import SessionInfo
 from hubbub.domain.permissions import Identity
 from hubbub.domain.rules import HubConfiguration, HubSettings
@@ -58,7 +58,15 @@ from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.sessions.subscriptions import Subscriptions
 from hubbub.ports.authenticator import Authenticator
-from hubbub.ports.bus import AskWatches, Bus, Detach, HubChanged, SessionTaken, Watch
+from hubbub.ports.bus import (
+    AskWatches,
+    Bus,
+    Detach,
+    HubChanged,
+    MessagePublished,
+    SessionTaken,
+    Watch,
+)
 from hubbub.ports.clock import Clock
 from hubbub.ports.connection import Connection
 from hubbub.ports.journal import Journal
@@ -257,6 +265,12 @@ class Node:
         else:
             # The owner did not hear that nobody follows it here.
             self.bus.tell(Detach(hub, channel))
+
+    def receive_message(self, hub: str, channel: str, message: Message, epoch: str) -> None:
+        known = self.hubs.get(hub)
+        feed = known.feeds.get(channel) if known is not None else None
+        if feed is None or not feed.follow_up(message, epoch):
+            self.receive(hub, channel, MessagePublished(message, epoch))
 
     @property
     def node_requests(self) -> Iterator[tuple[type[NodeRequest[Any]], NodeHandler]]:

@@ -94,6 +94,16 @@ class WebSocketConnection(Outlet):
     # -- in -------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
+        session = self.session
+        if (
+            session is not None
+            and not (self._pending or self._held or self._counted or self._closing)
+            and self._turns.left > 0
+        ):
+            message = self._reader.read_alone(data, self._codec.opcode)
+            if message is not None:
+                self._serve_message(session, message, len(data))
+                return
         if self._closing:
             self._await_close(data)
         elif self._pending or self._held or self._turns.left <= 0:
@@ -105,8 +115,7 @@ class WebSocketConnection(Outlet):
             self._serve_little(data)
 
     def _serve_little(self, data: bytes) -> None:
-        """Handles less than a slice while nothing waits, usually one message, faster than
-        `_serve`."""
+        """Handles less than a slice while nothing waits, faster than `_serve`."""
         try:
             events = self._reader.feed(data)
         except FrameError as error:
@@ -115,12 +124,15 @@ class WebSocketConnection(Outlet):
             session = self.session
             if session and len(events) == 1 and events[0].opcode == self._codec.opcode:
                 self._serve_message(session, events[0].data, len(data))
+                if self._counted or self._reader.held_bytes:
+                    self._go_on()
                 return
             self._events = iter(events)
         self._turns.charge(self, 0, len(data))
         self._serve(SLICE_REQUESTS)
 
     def _serve_message(self, session: Talk, message: bytes, size: int) -> None:
+        """Handles the only message that waits."""
         session.hear()
         requests = iter(self._codec.decode(message))
         handled = session.receive(requests, SLICE_REQUESTS)
@@ -130,8 +142,6 @@ class WebSocketConnection(Outlet):
                 self._turns.charge(self, LONG_COST * session.busy, 0)
             self._requests = requests
             self._pending = True
-            self._go_on()
-        elif self._counted or self._reader.held_bytes:
             self._go_on()
 
     def _keep(self, data: bytes) -> None:

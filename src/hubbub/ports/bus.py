@@ -58,6 +58,10 @@ class PublishOutcome(msgspec.Struct, frozen=True):
 
 PublishReply = Callable[[PublishOutcome], None]
 
+Lane = Callable[[Message], None]
+"""The short way to a channel: numbers a message that asks for nothing, and sends it to the
+subscribers. It is valid until its caller returns to the event loop."""
+
 
 class Attachment(msgspec.Struct, frozen=True):
     """The position of a channel at which a node begins to follow it."""
@@ -223,6 +227,9 @@ class FeedSink(Protocol):
     def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
         """Passes an event on to this node's subscribers. Never blocks, never raises."""
 
+    def receive_message(self, hub: str, channel: str, message: Message, epoch: str) -> None:
+        """The same as `receive` with `MessagePublished`, for an owner in the same process."""
+
     def owners_changed(self, partitions: Collection[int]) -> None:
         """These partitions have new owners, or owners that lost contact with this node: the node
         announces again what it follows."""
@@ -296,6 +303,10 @@ class Bus(Protocol):
         owner. `reply` is called exactly once, at the latest when it has the requested durability,
         possibly before this returns."""
 
+    def lane(self, hub: str, channel: str) -> Lane | None:
+        """The short way to a channel whose owner is in this process, if the channel is open, keeps
+        no messages on disk, and nothing waits in it; None: only `publish` leads there."""
+
     async def ask(self, request: OwnerRequest[_A], /) -> _A:
         """Returns the answer of the owner of the request's channel. Raises the `HubbubError` that
         the owner answers."""
@@ -324,6 +335,10 @@ class Bus(Protocol):
 class OwnerBus(Protocol):
     """The connection of the channels of one node to the nodes that follow them, and to the channels
     of other nodes."""
+
+    @property
+    def sink(self) -> FeedSink | None:
+        """The only node, in the same process; None: there may be others."""
 
     def emit(self, nodes: Sequence[str], hub: str, channel: str, event: FeedEvent) -> None:
         """Sends a feed event to nodes."""

@@ -124,6 +124,12 @@ class Appender:
         else:
             self._accept_unstored(channel, sent, reply)
 
+    def publish_live(self, channel: Channel, message: Message) -> None:
+        """What `publish` comes to with a message that asks for nothing, in a channel without a
+        store whose queue is empty."""
+        channel.head = message.serial = channel.head + 1
+        self._deliver(channel, message)
+
     def append(self, channel: Channel, sent: Sent, reply: PublishReply | None) -> None:
         """Store it, in its turn. Raises `QuotaExceeded`."""
         size = self._size_of(sent)

@@ -10,7 +10,7 @@ from hubbub.engine.channels.announcements import Announcements
 from hubbub.engine.channels.channel import Channel
 from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.rooms import implementing
-from hubbub.ports.bus import MessagePublished
+from hubbub.ports.bus import MessagePublished, OwnerBus
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 
@@ -20,11 +20,13 @@ class Deliverer:
 
     def __init__(
         self,
+        bus: OwnerBus,
         announcements: Announcements,
         clock: Clock,
         journal: Journal,
         rooms: Sequence[OwnerRoom],
     ) -> None:
+        self._bus = bus
         self._announcements = announcements
         self._clock = clock
         self._journal = journal
@@ -42,7 +44,11 @@ class Deliverer:
         if channel.history is not None:
             channel.history.append(message)
         if channel.nodes:
-            self._announcements.tell(channel, MessagePublished(message, channel.epoch))
+            sink = self._bus.sink
+            if sink is not None:
+                sink.receive_message(channel.hub, channel.name, message, channel.epoch)
+            else:
+                self._announcements.tell(channel, MessagePublished(message, channel.epoch))
             if channel.watchers:
                 channel.idle_since = self._clock.monotonic()
         else:

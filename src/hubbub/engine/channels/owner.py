@@ -8,6 +8,7 @@ for its own channel."""
 from __future__ import annotations
 
 from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from hubbub.domain.asking import NodeRequest, OwnerRequest, Sent
@@ -29,6 +30,7 @@ from hubbub.ports.bus import (
     Attachment,
     FollowedState,
     HubChanged,
+    Lane,
     PublishOutcome,
     PublishReply,
     Statement,
@@ -81,7 +83,7 @@ class ChannelOwner:
             parts,
             self.channels,
             self._retained,
-            Deliverer(self._announcements, clock, journal, rooms),
+            Deliverer(parts.bus, self._announcements, clock, journal, rooms),
             rooms,
         )
         self._handlers = merged(room.owner_requests for room in self.rooms)
@@ -135,6 +137,13 @@ class ChannelOwner:
         except HubbubError as error:
             if reply is not None:
                 reply(PublishOutcome(error=error))
+
+    def lane(self, hub: str, channel: str) -> Lane | None:
+        """See `Bus.lane`."""
+        found = self._open.get((hub, channel))
+        if found is None or found.state is not State.READY or found.rules.store or found.queue:
+            return None
+        return partial(self._appender.publish_live, found)
 
     @property
     def kinds(self) -> set[type[OwnerRequest[Any]]]:

@@ -34,6 +34,11 @@ CONGESTED_BYTES = 256 * 1024
 RESTING_BYTES = 64 * 1024
 REST_SECONDS = 0.005
 PATIENCE_RESTS = 100
+LITTLE_BYTES = 16 * 1024
+"""What is written at once, at most, to each of at most `LEAST_WRITES` subscribers."""
+TOGETHER_SECONDS = 5e-6
+"""Data of two clients belongs to the same turn of the event loop if no more time than this lies
+between the end of the one's work and the beginning of the other's."""
 _SAMPLE = 256
 """Subscribers that are examined before a group rests; random ones in a larger group."""
 
@@ -113,12 +118,21 @@ class Group:
 
     def put(self, unit: bytes) -> None:
         self._units.append(unit)
-        self._grow(len(unit))
+        self._size += len(unit)
+        if self._size > CONGESTED_BYTES:
+            self.delivery_queue.congested.add(self)
 
     def _grow(self, size: int) -> None:
         self._size += size
         if self._size > CONGESTED_BYTES:
             self.delivery_queue.congested.add(self)
+
+    @property
+    def is_little(self) -> bool:
+        """Whether `write_little` may write it."""
+        return (
+            len(self.connections) <= LEAST_WRITES and self._size <= LITTLE_BYTES and not self._jobs
+        )
 
     @property
     def congested(self) -> bool:
@@ -194,6 +208,20 @@ class Group:
             del self._jobs[0]
         return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
 
+    def write_little(self, transmit: Transmitter) -> None:
+        """Writes all units to all subscribers; there are few of both, and nothing else waits."""
+        units, self._units, self._size = self._units, [], 0
+        noted, self._noted = self._noted, None
+        data = self.encoder.pack(units)
+        targets = list(self.connections)
+        transmit(targets, data)
+        count = len(targets)
+        counters = self.delivery_queue.counters
+        counters.messages_out += len(units) * count
+        counters.bytes_out += len(data) * count
+        if noted is not None and self.tally is not None:
+            self.tally.written(noted, count)
+
     def _count(self, job: _Job, targets: int) -> None:
         counters = self.delivery_queue.counters
         counters.messages_out += job.units * targets
@@ -214,15 +242,44 @@ class Fanout:
         self._clock = clock
         self._writes = SLICE_WRITES
         """The number of writes allowed per turn, adapted to their current duration."""
+        self._at_once = False
+        """Whether `finish` will be called."""
+        self._little: Group | None = None
+        """The group that `finish` writes."""
+        self._finished = 0.0
+        """When that was last done."""
         self._rotation: deque[DeliveryQueue] = deque()
         self._scheduled = False
+
+    def begin(self, now: float) -> bool:
+        """Called with the present time when a client's data is about to be handled. True: the
+        caller calls `finish` at the end, which writes at once what is little. False: other data was
+        handled just before, so that what comes together had better be packed together."""
+        if self._scheduled or now - self._finished < TOGETHER_SECONDS:
+            return False
+        self._at_once = True
+        return True
+
+    def finish(self) -> None:
+        self._at_once = False
+        group, self._little = self._little, None
+        if group is not None:
+            group.queued = False
+            if group.is_little:
+                group.write_little(self._transmit)
+            else:
+                self.schedule(group)
+            self._finished = self._clock.monotonic()
 
     def send(self, group: Group, unit: bytes) -> None:
         """Sends to the whole group, in this turn of the event loop if time permits."""
         group.put(unit)
         if not group.queued:
             group.queued = True
-            self._queue(group)
+            if self._at_once and self._little is None:
+                self._little = group
+            else:
+                self._queue(group)
 
     def schedule(self, group: Group) -> None:
         """Queues a group that has, or may have, something to write."""

@@ -258,6 +258,19 @@ class Feed(Audience):
         finally:
             self._watchers.remove(events)
 
+    def follow_up(self, message: Message, epoch: str) -> bool:
+        """Passes on the message that comes next, as nearly all do; False: nothing was done."""
+        if (
+            message.serial != self.position + 1
+            or epoch != self.epoch
+            or self._catching_up
+            or not self.attached
+        ):
+            return False
+        self.position += 1
+        self.pass_on(message)
+        return True
+
     def _receive_message(self, message: Message, epoch: str) -> None:
         serial = message.serial
         if serial == 0:

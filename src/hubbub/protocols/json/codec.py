@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from hubbub.domain.errors import HubbubError, Malformed
-from hubbub.domain.messages import Message
 from hubbub.domain.notices import Notice
 from hubbub.domain.payloads import NEWLINE, is_utf8, json_fault, without_surrogates
 from hubbub.domain.requests import Request, UndecodableRequest
@@ -24,7 +23,7 @@ from hubbub.protocols.json.events import (
     req_ids_of,
     request_json,
 )
-from hubbub.protocols.json.fast import message_json, read_command, read_publish
+from hubbub.protocols.json.fast import delivery_json, read_command, read_publish
 
 
 class _ReceivedEnvelope(msgspec.Struct, gc=False):
@@ -56,8 +55,7 @@ class JsonCodec:
             return _decode_envelope(data)
         return _decode_lines(data)
 
-    def encode_message(self, message: Message) -> bytes:
-        return b'{"event":"Publish","payload":%b}' % message_json(message)
+    encode_message = staticmethod(delivery_json)
 
     def encode(self, notice: Notice) -> bytes:
         return _encode_envelope(*notice_json(notice))

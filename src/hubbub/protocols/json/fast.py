@@ -45,6 +45,20 @@ _Attributes = json_type((Attributes,), descriptor(pb.Attributes))
 # -- a message to deliver -------------------------------------------------------------------------
 
 
+def delivery_json(message: Message) -> bytes:
+    """The whole envelope that delivers a message."""
+    if message.content_type == JSON and message.attributes is None:  # all of it in one splice
+        return b'{"event":"Publish","payload":%b{"json":%b},"msgID":%b,"ts":%d%b%b}' % (
+            _place(message.channel, message.event),
+            message.payload,
+            _encode(message.id),
+            message.published_at,
+            b',"channelSerial":"%d"' % message.serial if message.serial else b"",
+            _end(message.publisher),
+        )
+    return b'{"event":"Publish","payload":%b}' % message_json(message)
+
+
 def message_json(message: Message) -> bytes:
     """The text of a ChannelPublish, concatenated from its parts."""
     if message.content_type == JSON:
@@ -255,10 +269,15 @@ def read_publish(envelope: bytes) -> Publish | None:
     decode it."""
     try:
         found = _envelope(envelope).payload.publishes
+        if len(found) == 1:
+            return Publish((_item(found[0]),))
         check_batch("Publish", len(found))
         return Publish(tuple([_item(each) for each in found]))
     except (msgspec.DecodeError, HubbubError, RecursionError):
         return None
+
+
+_check_event_name = lru_cache(maxsize=8192)(check_event_name)
 
 
 def _item(found: _Item) -> PublishItem:
@@ -273,7 +292,7 @@ def _item(found: _Item) -> PublishItem:
         attributes = with_media_type(None, content_type, found.content_type)
     event, extra, producer = found.event, found.extra, found.producer
     if event:
-        check_event_name(event)
+        _check_event_name(event)
     if extra is None and producer is None and attributes is None:
         return PublishItem(
             found.channel, event or "", body, content_type, False, False, False, False, found.req_id

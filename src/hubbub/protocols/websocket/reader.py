@@ -10,6 +10,7 @@ import struct
 
 from websockets.speedups import apply_mask
 
+from hubbub.domain.payloads import is_utf8
 from hubbub.protocols.websocket.deflate import Deflate
 from hubbub.protocols.websocket.frames import (
     INVALID_DATA,
@@ -63,6 +64,26 @@ class FrameReader:
         """The buffered bytes of an incomplete message."""
         held = 0 if self._partial is None else len(self._partial)
         return held if self._message is None else held + len(self._message.data)
+
+    def read_alone(self, data: bytes, opcode: int) -> bytes | None:
+        """The message, if `data` is nothing but one whole, uncompressed message of this kind, as
+        nearly all data of clients is; None: `feed` must read it."""
+        if self._partial is not None or self._message is not None or self._closed:
+            return None
+        size = len(data)
+        if size < 8 or data[0] != _FIN | opcode:
+            return None
+        body = 6
+        length = data[1] - _MASKED
+        if length > MAX_CONTROL_BYTES:
+            body = 8
+            length = data[2] << 8 | data[3]
+            if length <= MAX_CONTROL_BYTES or data[1] != _MASKED | 126:
+                return None
+        if body + length != size or length > self._limit:
+            return None
+        payload = apply_mask(data[body:], data[body - 4 : body])
+        return payload if payload.isascii() or opcode != Opcode.TEXT or is_utf8(payload) else None
 
     def feed(self, data: bytes) -> list[Event]:
         """The messages and control frames that `data` completes, in order. Raises FrameError."""

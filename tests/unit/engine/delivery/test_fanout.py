@@ -386,3 +386,56 @@ async def test_a_publisher_waits_when_most_of_a_channel_is_behind_not_one_encodi
     publisher = Ear()
     feed.hold_back(publisher)
     assert publisher.reading is reading
+
+
+async def test_a_single_message_to_few_is_written_in_the_turn_in_which_it_came() -> None:
+    clock = FakeClock()
+    fanout, ears = Fanout(Wire(), clock), [Ear() for _ in range(LEAST_WRITES)]
+    group = group_of(ears)
+    assert fanout.begin(clock.monotonic())
+    fanout.send(group, b"a")
+    fanout.finish()
+    assert {ear.heard for ear in ears} == {b"a"}
+    assert group.delivery_queue.counters.messages_out == len(ears)
+    await turn()
+    assert {ear.writes for ear in ears} == {1}
+
+
+async def test_messages_that_come_close_together_are_packed_together() -> None:
+    clock, ear = FakeClock(), Ear()
+    fanout, group = Fanout(Wire(), clock), group_of([ear])
+    for number, unit in enumerate((b"a", b"b", b"c")):
+        assert fanout.begin(clock.monotonic()) is (number == 0)
+        fanout.send(group, unit)
+        fanout.finish()
+    await turn()
+    assert (ear.heard, ear.writes) == (b"abc", 2)
+    clock.advance(0.001)
+    assert fanout.begin(clock.monotonic())
+
+
+@pytest.mark.parametrize("many", [True, False], ids=["many subscribers", "many bytes"])
+async def test_what_is_not_little_waits_for_its_turn(many: bool) -> None:
+    clock = FakeClock()
+    fanout, ears = Fanout(Wire(), clock), [Ear() for _ in range(LEAST_WRITES + many)]
+    unit = b"a" if many else b"a" * SLICE_BYTES
+    assert fanout.begin(clock.monotonic())
+    fanout.send(group_of(ears), unit)
+    fanout.finish()
+    assert not any(ear.writes for ear in ears)
+    for _ in range(LEAST_WRITES):
+        await turn()
+    assert all(ear.heard == unit for ear in ears)
+
+
+async def test_who_joins_while_a_message_is_handled_does_not_get_it() -> None:
+    clock, ear, late = FakeClock(), Ear(), Ear()
+    fanout, group = Fanout(Wire(), clock), group_of([ear])
+    assert fanout.begin(clock.monotonic())
+    fanout.send(group, b"a")
+    group.add(late)
+    fanout.send(group, b"b")
+    fanout.finish()
+    await turn()
+    await turn()
+    assert (ear.heard, late.heard) == (b"ab", b"b")

@@ -377,3 +377,32 @@ def test_difference_code_for_a_bad_compressed_frame_out_of_place() -> None:
     stream = [masked(0x42, packed) + masked(0xC2, b"\xff\xff\xff")]
     assert ours(stream, DEFLATE).refused == 1002
     assert theirs(stream, compressed=True).refused == 1007
+
+
+@fuzz
+@given(
+    opcode=st.sampled_from([Opcode.TEXT, Opcode.BINARY]),
+    first=st.integers(0, 255) | st.sampled_from([0x81, 0x82, 0xC1]),
+    second=st.integers(0, 255) | st.sampled_from([0xFE, 0xFF]),
+    rest=st.binary(max_size=200),
+    whole=st.booleans(),
+)
+def test_a_message_that_is_read_alone_is_what_the_general_reader_finds(
+    opcode: Opcode, first: int, second: int, rest: bytes, whole: bool
+) -> None:
+    """Or is left to the general reader."""
+    if whole:
+        sent = frame(opcode, rest)
+        header = len(sent) - len(rest)
+        mask = b"\x01\x02\x03\x04"
+        data = bytes((sent[0], sent[1] | 0x80)) + sent[2:header] + mask + apply_mask(rest, mask)
+    else:
+        data = bytes((first, second)) + rest
+    reader = FrameReader(LIMIT, DEFLATE)
+    alone = reader.read_alone(data, opcode)
+    if alone is not None:
+        (event,) = FrameReader(LIMIT, DEFLATE).feed(data)
+        assert (event.opcode, event.data) == (opcode, alone)
+        assert not reader.held_bytes
+    elif whole and opcode is Opcode.BINARY and len(rest) > 1:
+        pytest.fail("a whole message was not recognized")
