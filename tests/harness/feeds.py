@@ -30,6 +30,8 @@ class ScriptedOwner:
         self.epoch = "one"
         self.head = 0
         self.oldest = 1
+        self.stores = False
+        """The beginning of a channel that stores is the same in every epoch."""
         self.asked: list[HistoryQuery] = []
         self.away = False
         self.gate: asyncio.Event | None = None
@@ -57,7 +59,8 @@ class ScriptedOwner:
         if self.away:
             raise Unavailable("the owner is away")
         assert query.after is not None
-        recovered = query.epoch == self.epoch and self.oldest - 1 <= query.after <= self.head
+        same_epoch = query.epoch == self.epoch or (self.stores and query.after == 0)
+        recovered = same_epoch and self.oldest - 1 <= query.after <= self.head
         messages = tuple(message(n) for n in range(query.after + 1, self.head + 1))
         page = HistoryPage(
             "news", messages if recovered else (), self.epoch, self.head, recovered=recovered

@@ -347,6 +347,8 @@ class Feed(Audience):
             return True
         if page.epoch != self.epoch:
             self.reset(page.epoch, self.position, recovered=True)
+        if unconfirmed is not None:  # of which the page may be too old to tell
+            self._seen_head = max(self._seen_head, unconfirmed.head)
         for message in page.messages:
             if message.serial == self.position + 1:
                 self.position = message.serial

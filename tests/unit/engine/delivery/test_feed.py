@@ -150,11 +150,13 @@ async def test_an_epoch_that_changes_during_a_catch_up_mixes_no_serials(
     assert await following.settle(2) == ["two@1", 2]
 
 
+@pytest.mark.parametrize("stores", [False, True])
 async def test_a_message_that_overtakes_the_answer_about_its_epoch_is_not_lost(
-    following: Following,
+    following: Following, stores: bool
 ) -> None:
     """The owner was asked about the new epoch while it was empty."""
     owner = following.owner
+    owner.stores = stores
     owner.delay = asyncio.Event()
     owner.epoch = "two"
     following.feed.receive(HeadAnnounced("two", 0))
