@@ -264,11 +264,16 @@ class EngineNode:
             consent=consent,
             features=NodeRooms(store, maker, services, consent, webhooks, hooks, None),
         )
+        parts = OwnerParts(
+            store,
+            clock,
+            self.directory.get,
+            self.limits,
+            self.node.quotas.channels,
+            bus,
+        )
         self.driver = Driver(
-            store=store,
-            clock=clock,
-            ask=bus.ask,
-            configuration_of=self.directory.get,
+            parts,
             access=access,
             outgoing=outgoing,
             limits=webhooks,
@@ -280,14 +285,6 @@ class EngineNode:
         credentials = make_credentials(self.node, store)
         survey = Survey(self.node, name, NodeFacts, process_usage)
         self.http2 = Http2Out()
-        parts = OwnerParts(
-            store,
-            clock,
-            self.directory.get,
-            self.limits,
-            self.node.quotas.channels,
-            bus,
-        )
         self.push = make_push(
             PushSettings(), self.node, parts.terms, store, survey, credentials, self.http2
         )

@@ -346,6 +346,9 @@ class OwnerBus(Protocol):
     def publish(self, sent: Sent, reply: PublishReply | None) -> None:
         """See `Bus.publish`."""
 
+    async def ask(self, request: OwnerRequest[_A], /) -> _A:
+        """See `Bus.ask`."""
+
     async def ask_all(self, request: NodeRequest[_A], /) -> Answers[_A]:
         """See `Bus.ask_all`."""
 

@@ -44,10 +44,7 @@ class OwnerSide:
             base.bus,
         )
         self.driver = Driver(
-            store=store,
-            clock=base.clock,
-            ask=base.bus.ask,
-            configuration_of=access.directory.get,
+            parts,
             access=access.registry,
             outgoing=outgoing.gate,
             limits=outgoing.limits,

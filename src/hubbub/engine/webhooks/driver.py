@@ -31,8 +31,8 @@ from hubbub.domain.webhooks import PendingVerification, Replayed, Webhook, Webho
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.channels.channel import Channel
+from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.rooms import OwnerRoom
-from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outward.attempts import Expired, ReceiverEnded, Stopped
 from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.engine.outward.limits import WebhookLimits
@@ -48,11 +48,8 @@ from hubbub.engine.webhooks.loading import load_places
 from hubbub.engine.webhooks.replaying import DeadLetterReplayer
 from hubbub.engine.webhooks.transmitting import make_transmit
 from hubbub.engine.webhooks.verifying import Verifier
-from hubbub.ports.bus import Ask
-from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
 from hubbub.ports.spans import Spans
-from hubbub.ports.storage import Store
 from hubbub.tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -69,11 +66,8 @@ class Driver(OwnerRoom):
 
     def __init__(
         self,
+        parts: OwnerParts,
         *,
-        store: Store,
-        clock: Clock,
-        ask: Ask,
-        configuration_of: ConfigurationOf,
         access: AccessRegistry,
         outgoing: OutgoingGate,
         limits: WebhookLimits,
@@ -81,12 +75,11 @@ class Driver(OwnerRoom):
         journal: Journal,
         spans: Spans | None = None,
     ) -> None:
-        """`ask` sends requests to the owner of the channels, which is on the same node."""
         self.context = DriverContext(
-            store,
-            clock,
-            ask,
-            configuration_of,
+            parts.store,
+            parts.clock,
+            parts.bus.ask,
+            parts.configuration_of,
             outgoing,
             limits,
             journal,
@@ -103,7 +96,7 @@ class Driver(OwnerRoom):
         """Webhooks by hub and id."""
         self._by_channel: dict[tuple[str, str], dict[str, DrivenWebhook]] = {}
         self._partitions: set[int] = set()
-        self._acknowledger = Acknowledger(ask, self._lost)
+        self._acknowledger = Acknowledger(parts.bus.ask, self._lost)
         self._changes = asyncio.Lock()
         self._tasks = TaskSet()
         self._next_sweep = 0.0
