@@ -65,13 +65,17 @@ class AdminDoor:
         if self._application is None:
             self._application = self._make()
         # One task, whether or not the client stays: each task more would take turns of the loop.
-        task = self._under_way.start(
-            exchange.guard(self._respond(self._application, request, exchange))
-        )
+        work = self._respond(self._application, request, exchange)
+        task = self._under_way.start(exchange.guard(work))
         if request.method in _QUESTIONS:
             exchange.connection.ends_with_client(task)
         self._share.take(tenant)
-        task.add_done_callback(lambda _: self._share.give_back(tenant))
+
+        def ended(_: asyncio.Task[None]) -> None:
+            self._share.give_back(tenant)
+            work.close()  # where the client left before it began
+
+        task.add_done_callback(ended)
 
     async def settle(self) -> None:
         """Waits for requests in progress."""

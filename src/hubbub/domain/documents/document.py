@@ -44,6 +44,8 @@ _LARGE = 32 * 1024
 """A value with more bytes than this is not renamed in one step."""
 _SHIFTS = 64
 """How many list items can be shifted in the time of visiting one value."""
+_MEASURED = 64
+"""How many bytes of a value can be measured in the time of visiting one value."""
 
 
 class JsonDocument:
@@ -256,7 +258,10 @@ class _Change:
         if not by_reference:
             self._count_copy(size_of(value))  # subscribers are told all of it
             self._emit(source, lambda: _operation("remove", source))
-        size = 0 if path else size_of(value)
+        size = 0
+        if not path:
+            size = size_of(value)
+            self._visit(size // _MEASURED)
         reached = self._place(path, value, size, tells=not by_reference)
         if by_reference:
             self._emit_reference("move", source, reached)
@@ -346,9 +351,10 @@ class _Change:
     def _convert(self, owner: Any, key: Any, items: list[Any], reached: list[str]) -> Any:
         """Converts a list into an object with its items under "0", "1" …, since the path names a
         member of it."""
-        members = {str(index): item for index, item in enumerate(items)}
-        size = size_of(members)
+        size = size_of(items) + _numbering(len(items))
         self._count_copy(size)  # subscribers are told all of it
+        self._visit(len(items))
+        members = {str(index): item for index, item in enumerate(items)}
         self._replace_at(owner, key, members, size)
         self._emit_value("replace", reached, members)
         return members
@@ -468,6 +474,14 @@ def _nest(rest: Path, value: Value, size: int) -> tuple[Value, int]:
         else:
             value, size = {segment: value}, size + len(text_json(segment)) + 3
     return value, size
+
+
+def _numbering(count: int) -> int:
+    """The bytes that a list of so many items grows by when they get the names "0", "1" …"""
+    if not count:
+        return 0
+    digits = sum(count - (10**longer if longer else 0) for longer in range(len(str(count - 1))))
+    return digits + 3 * count
 
 
 def _existing_key(parent: Any, path: Path) -> Any:

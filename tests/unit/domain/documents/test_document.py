@@ -1,6 +1,7 @@
 import contextlib
 import gc
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -352,6 +353,35 @@ def test_what_a_change_looks_through_is_bounded_but_not_where_it_is_followed(
     assert json.loads(document.json()) == start
     assert document.visits < 2 * limits.visits
     document.follow(stored_patch(patch))  # as an earlier version stored it
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_large_part_that_becomes_the_whole_again_and_again_is_measured_in_steps() -> None:
+    start: Any = [0] * 200_000
+    for _ in range(20):
+        start = {"a": start}
+    document = JsonDocument(start)
+    moves = json.dumps([{"op": "move", "from": "/a", "path": ""}] * 20).encode()
+    assert sum(1 for _ in document.apply_steps(read_patch(moves, LIMITS), LIMITS)) >= 19
+    assert document.size == len(document.json()) == 400_001
+
+
+@pytest.mark.spec("SEC-01")
+def test_a_list_that_is_too_long_for_an_object_is_refused_before_the_object_is_made() -> None:
+    document = JsonDocument([0] * 240_000)
+    tracemalloc.start()
+    with pytest.raises(TooLarge, match="copies more than"):
+        document.apply(read_patch(json.dumps([add("/x", 1)]).encode(), LIMITS), LIMITS)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * LIMITS.document_bytes
+
+
+@pytest.mark.parametrize("count", [1, 2, 9, 10, 11, 100, 101, 1000])
+def test_the_size_of_a_list_that_becomes_an_object_is_known_exactly(count: int) -> None:
+    document = JsonDocument({"l": [0] * count})
+    document.apply(read_patch(json.dumps([add("/l/x", 1)]).encode(), LIMITS), LIMITS)
+    assert document.size == len(document.json())
 
 
 def test_an_update_does_not_outweigh_what_a_document_may() -> None:

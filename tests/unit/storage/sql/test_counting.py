@@ -16,7 +16,7 @@ _BY_THE_WRITER = {
 _WITH_THEIR_MESSAGES = {"threads", "thread_messages"}
 """Attributes of messages count twice for them."""
 _BOUNDED_OTHERWISE = {
-    "audit": "by the administrators who cause it, and by its age",
+    "audit": "by the services and administrators who cause it, and by its age",
     "comm_tokens": "one for each peer",
     "revocations": "by administrators, and by the tokens' own end",
     "sessions": "by the quota `sessions`, and by their age",
