@@ -11,6 +11,7 @@ each room, and names no room:
 | `hubbub.engine.<room>.plug` | `FEEDS`; `at_node` and `at_owner`, which construct its objects |
 | `hubbub.gateways.<room>.hub_routes` | `ROUTES`: the room's paths of a hub over HTTP |
 | `hubbub.gateways.<room>.admin_routes` | `ROUTES`: the room's paths of the admin API |
+| `hubbub.gateways.<room>.root_paths` | `resolve`, which finds the hub of paths that name none |
 | `hubbub.cli.<room>.commands` | the command `hubbub <room>`, under the room's name |
 """
 
@@ -21,7 +22,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-ROOMS = ("notifications", "documents")
+ROOMS = ("notifications", "documents", "mercure")
 
 
 def places(layer: str, name: str) -> Iterator[tuple[str, str]]:

@@ -71,6 +71,7 @@ class Hub:
             "storage": {"path": str(self.folder / "data")},
             "zeromq": {"endpoint": f"tcp://127.0.0.1:{self.zeromq}"},
             "debug": {"level": "error"},
+            "mercure": {"enabled": True},
             "hubs": {
                 RED: tenant(allowAnonymous=True, commands=True),
                 BLUE: tenant(allowAnonymous=False),

@@ -35,6 +35,8 @@ PATHS = {
     "peer": "ann",
     "collective": "team",
     "restore": "0123456789abcdef",
+    "key": "k",
+    "subscriber": "s",
 }
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},
@@ -88,6 +90,8 @@ BODIES: dict[str, Any] = {
     "putAdapter": {"kind": "rest"},
     "putCallback": {"url": "https://a.example"},
     "putMessageInfo": {"type": "t", "subtype": "s"},
+    "putMercureKey": {"key": "a secret of at least thirty-two bytes"},
+    "publishUpdate": {"topic": "a"},
     "replayDeadDeliveries": {},
     "discardDeadDeliveries": {"keys": ["none"]},
     "putPushTokenOfUser": {"platform": "fcm", "token": "t"},

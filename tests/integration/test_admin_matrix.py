@@ -193,12 +193,13 @@ async def named_at(caller: Caller, path: str) -> bool:
     "route",
     # Services follow the grants alone, which test_rpc.py and test_streams.py show; webhooks are for
     # callers who are known, as test_webhooks_api.py shows; only services delete documents, as
-    # test_documents_http.py shows; test_communication.py shows who sends messages to peers.
+    # test_documents_http.py shows; test_communication.py shows who sends messages to peers, and
+    # test_mercure.py who publishes and reads updates.
     [
         route
         for route in ROUTES
         if route.access is Access.HUB
-        and route.tag not in ("Services", "Webhooks", "Communication")
+        and route.tag not in ("Services", "Webhooks", "Communication", "Mercure")
         and route.operation_id != "dropDocument"
     ],
     ids=lambda route: route.operation_id,

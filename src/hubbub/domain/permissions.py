@@ -106,6 +106,17 @@ class Reader(msgspec.Struct, frozen=True, omit_defaults=True):
     """The reader reads a topic created through `open_topics`, which is open to everybody."""
 
 
+class DoorReader(Reader, frozen=True, kw_only=True):
+    """A reader whom a door admits to one channel by rules of its own, for example by a token that
+    says nothing about channels."""
+
+    channel: str
+
+    def is_admitted(self, configuration: HubConfiguration) -> bool:
+        """Whether the reader may receive messages of the channel under the hub's settings."""
+        raise NotImplementedError
+
+
 @lru_cache(maxsize=65536)
 def granted(grants: tuple[Grant, ...], action: Literal["publish", "subscribe"], name: str) -> bool:
     """Whether one of the grants permits this action on the channel."""
@@ -166,6 +177,8 @@ def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rule
     """Whether the reader may receive messages of the channel, whose effective rules are `rules`,
     over any protocol: the hub admits the reader, and the rules or a grant open the channel."""
     identity, settings = reader.identity, configuration.settings
+    if isinstance(reader, DoorReader):
+        return reader.channel == channel and reader.is_admitted(configuration)
     if isinstance(rules, BoundRules):
         return may_subscribe(identity, channel, rules, settings.user_channel)
     if reader.open_topic and settings.open_topics and not configuration.is_decided(channel):
@@ -178,7 +191,7 @@ def may_read(reader: Reader, channel: str, configuration: HubConfiguration, rule
 def may_stay(reader: Reader, channel: str, configuration: HubConfiguration, rules: Rules) -> bool:
     """Whether the reader's existing subscription may stay. An owned channel keeps its participants'
     subscriptions while it is inactive."""
-    if isinstance(rules, BoundRules):
+    if isinstance(rules, BoundRules) and not isinstance(reader, DoorReader):
         return _takes_part(reader.identity, rules)
     return may_read(reader, channel, configuration, rules)
 

@@ -35,8 +35,10 @@ from hubbub.domain.fields import (
     wire_name,
 )
 from hubbub.domain.journal import PayloadRule
+from hubbub.domain.mercure.keys import MercureKey
 from hubbub.domain.names import (
     COMMUNICATION_LOG,
+    MERCURE_LOG,
     ChannelKind,
     kind_of,
     namespace_of,
@@ -175,7 +177,7 @@ def is_collection(channel: str) -> bool:
     it."""
     return (
         channel in COLLECTIONS
-        or channel == COMMUNICATION_LOG
+        or channel in (COMMUNICATION_LOG, MERCURE_LOG)
         or channel.startswith(PLUGIN_COLLECTION)
     )
 
@@ -299,6 +301,12 @@ class HubSettings(Setting, frozen=True):
     [attaches](commands.md#clients-of-hubiquitus) and the number of events sent to it; -1 disables
     the check."""
     communication: CommunicationSettings = CommunicationSettings()
+    mercure_subscriptions: bool = False
+    """The streams of [Mercure](mercure.md) subscribers are listed, and each beginning and end is a
+    private update."""
+    mercure_bridge: bool = False
+    """An update of Mercure is also published, unstored, to the channel named by its first topic,
+    where that is a name and nobody owns the channel."""
 
 
 NATS_SCHEME = "nats:"
@@ -387,6 +395,7 @@ ROUTES = Section("route", "routes", RoutingRule)
 ADAPTERS = Section("adapter", "adapters", AdapterSettings)
 CALLBACKS = Section("callback", "callbacks", CallbackSettings)
 MESSAGE_INFO = Section("message_info", "message_info", MessageInfo)
+MERCURE_KEYS = Section("mercure_key", "mercure_keys", MercureKey)
 SECTIONS = (
     HUB_ITSELF,
     RULES,
@@ -398,6 +407,7 @@ SECTIONS = (
     ADAPTERS,
     CALLBACKS,
     MESSAGE_INFO,
+    MERCURE_KEYS,
 )
 
 
@@ -425,6 +435,7 @@ class HubConfiguration(msgspec.Struct, frozen=True):
     adapters: Mapping[str, AdapterSettings] = {}
     callbacks: Mapping[str, CallbackSettings] = {}
     message_info: Mapping[str, MessageInfo] = {}
+    mercure_keys: Mapping[str, MercureKey] = {}
     topic_keys: Mapping[str, bytes] = {}
     """SHA-256 of the publishing key of each channel that has one. They come from registered topics,
     not from settings."""

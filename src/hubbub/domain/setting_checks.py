@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.communication.settings import CallbackSettings, communication_problems
+from hubbub.domain.mercure.keys import MercureKey, mercure_problems
 from hubbub.domain.names import MAX_NAME_CHARS
 from hubbub.domain.rules import (
     NATS_SCHEME,
@@ -78,6 +79,8 @@ def problems_of(value: Setting | str) -> Iterator[Problem]:
             yield from _channel_problems(value)
         case AuthProvider() | RpcRoute() | CallbackSettings():
             yield from _endpoint_problems(value)
+        case MercureKey():
+            yield from mercure_problems(value)
         case _:
             yield from communication_problems(value)
 

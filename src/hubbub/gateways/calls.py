@@ -3,6 +3,7 @@ or method."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, Generic, Protocol, TypeVar
 
@@ -13,12 +14,15 @@ from hubbub.domain.errors import Malformed, MethodNotAllowed, NotFound
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.engine.sessions.session import Session
 from hubbub.gateways.exchange import HttpExchange
 from hubbub.gateways.http import ReceivedRequest, Target
+from hubbub.gateways.outlet import Outlet
 from hubbub.protocols.websub import TopicForm
 
 Q = TypeVar("Q", bound=msgspec.Struct)
 T = TypeVar("T")
+C = TypeVar("C", bound=Outlet)
 IdentifyCaller = Callable[[ReceivedRequest, Target, Hub, Node], Identity]
 """Raises the errors of an invalid or missing token."""
 _TOKENS = ("token", "access_token")
@@ -57,14 +61,8 @@ class HubCall(msgspec.Struct, eq=False):
     target: Target
 
 
-class Doors(Protocol):
-    """The objects that serve the hub's own paths, for their handlers."""
-
-    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of work that may take long; it is cancelled when the client
-        disconnects or the server stops. Raises `GoingAway`."""
-
-    def links(
+class Links(Protocol):
+    def __call__(
         self,
         request: ReceivedRequest,
         exchange: HttpExchange,
@@ -73,6 +71,40 @@ class Doors(Protocol):
         form: TopicForm = "messages",
     ) -> str:
         """The complete header line that identifies a channel as a WebSub topic."""
+
+
+class NamesOrigin(Protocol):
+    def __call__(self, request: ReceivedRequest, origin: str, hub: str, /) -> bool:
+        """Whether the origin of a page is the server's own, or is named among those that the hub
+        allows; `*` and `null` name nobody."""
+
+
+class BeginStream(Protocol):
+    def __call__(
+        self,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
+        hub: Hub,
+        identity: Identity,
+        make: Callable[[asyncio.Transport, int], C],
+        begin: Callable[[C, Session], None],
+        /,
+    ) -> None:
+        """Takes the connection over for a stream, which makes the response itself, opens its
+        session, and calls `begin`. `make` gets the transport and the size of the buffer. Errors of
+        the session and of `begin` are told to the stream. Raises `Overloaded`, `RateLimited`."""
+
+
+class Doors(Protocol):
+    """The objects that serve the hub's own paths, for their handlers."""
+
+    links: Links
+    names_origin: NamesOrigin
+    begin_stream: BeginStream
+
+    async def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        """Returns the result of work that may take long; it is cancelled when the client
+        disconnects or the server stops. Raises `GoingAway`."""
 
 
 class HubRequest(HubCall, Generic[Q], eq=False):

@@ -23,7 +23,7 @@ _HARMLESS = (
 )
 _SHOWN = frozenset(
     (
-        *(JSON, TEXT, "text/event-stream"),
+        *(JSON, TEXT, "application/ld+json", "text/event-stream"),
         *(f"image/{kind}" for kind in ("avif", "bmp", "gif", "jpeg", "png", "webp")),
         *(f"audio/{kind}" for kind in ("mp4", "mpeg", "ogg", "wav", "webm")),
         *(f"video/{kind}" for kind in ("mp4", "ogg", "webm")),

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from itertools import chain
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from hubbub.domain.errors import GoingAway
-from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
-from hubbub.gateways.calls import HubRequest, NoQuery, read_query
+from hubbub.gateways.calls import (
+    BeginStream,
+    HubRequest,
+    Links,
+    NamesOrigin,
+    NoQuery,
+    read_query,
+)
 from hubbub.gateways.commands_api import COMMAND_API
 from hubbub.gateways.communication_api import COMMUNICATION_API
 from hubbub.gateways.credentials import recognize, require_identity
@@ -23,7 +29,6 @@ from hubbub.gateways.services_api import SERVICE_API
 from hubbub.gateways.threads_api import THREAD_API
 from hubbub.gateways.topics_api import TOPIC_API, PreparedGet, get
 from hubbub.gateways.webhooks_api import WEBHOOK_API
-from hubbub.protocols.websub import TopicForm
 from hubbub.rooms import modules
 from hubbub.tasks import TaskSet, awaited
 
@@ -42,26 +47,18 @@ HUB_ROUTES: list[AnyRoute] = [
 ]
 
 
-class Links(Protocol):
-    def __call__(
-        self,
-        request: ReceivedRequest,
-        exchange: HttpExchange,
-        hub: Hub,
-        channel: str,
-        form: TopicForm = "messages",
-    ) -> str:
-        """A complete header line."""
-
-
 class HubApi:
     """Serves the hub's own paths, /v1/hubs/{hub}/…, by their table."""
 
     words = frozenset(route.segments[3] for route in HUB_ROUTES)
     """The second path segments that belong to this API."""
 
-    def __init__(self, node: Node, links: Links) -> None:
+    def __init__(
+        self, node: Node, links: Links, names_origin: NamesOrigin, begin_stream: BeginStream
+    ) -> None:
         self.links = links
+        self.names_origin = names_origin
+        self.begin_stream = begin_stream
         self._node = node
         self._router = Router(HUB_ROUTES, empty_names=True)
         self._waiting = TaskSet(awaited)

@@ -51,8 +51,10 @@ from hubbub.gateways.static import StaticFile
 from hubbub.gateways.turns import Turns
 from hubbub.gateways.web_doors import WebDoors
 from hubbub.protocols.websub import TopicForm
+from hubbub.rooms import modules
 from hubbub.tasks import TaskSet
 
+_ROOT_PATHS = tuple(modules("gateways", "root_paths"))
 _OWN_HEADERS = (TOPIC_KEY_HEADER, SECURITY_HEADER, PUSH_HEADER, *FIELDS.values())
 
 
@@ -99,7 +101,6 @@ class Listener:
         self._static = static or {}
         self._dashboard = dashboard
         self._web = WebDoors(node)
-        self._api = HubApi(node, self._links)
         self._watched: set[HttpConnection] = set()
         self._servers: list[asyncio.Server] = []
         largest = max(
@@ -113,6 +114,7 @@ class Listener:
         self._live = LiveDoor(
             node, settings, connection, self.holdings, self._lingering, self.turns
         )
+        self._api = HubApi(node, self._links, self._names_origin, self._live.begin_stream)
         self.socket_io = SocketIoDoor(
             node,
             connection.socket_io,
@@ -258,7 +260,7 @@ class Listener:
         self, request: ReceivedRequest, exchange: HttpExchange, at_dashboard: bool = False
     ) -> None:
         self._check_host(request)
-        target = parse_target(request.url)
+        target = self._resolved(request, parse_target(request.url))
         segments = target.segments
         self._place.check(request, segments, at_dashboard)
         in_hub = len(segments) > 3 and segments[0] == "v1" and segments[1] == "hubs"
@@ -300,6 +302,14 @@ class Listener:
             raise UpgradeRequired("connect here with WebSocket")
         else:
             raise no_path(request)
+
+    def _resolved(self, request: ReceivedRequest, target: Target) -> Target:
+        """The path in a hub that a path without one stands for, if a room has declared it."""
+        for room in _ROOT_PATHS:
+            segments = room.resolve(self._node, target.segments, request.header(b"host"))
+            if segments is not None:
+                return Target(segments, target.query)
+        return target
 
     def _client_of(self, request: ReceivedRequest, connection: Asking) -> tuple[str, str]:
         """The caller's address and scheme."""
@@ -380,6 +390,10 @@ class Listener:
             if own:
                 return own
         return self._settings.allowed_origins
+
+    def _names_origin(self, request: ReceivedRequest, origin: str, hub_name: str) -> bool:
+        named = [each for each in self._origins_of(hub_name) if each not in ("*", "null")]
+        return origin_allowed(origin, request.header(b"host"), named)
 
     @staticmethod
     def _answer_preflight(exchange: HttpExchange) -> None:

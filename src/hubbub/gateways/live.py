@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 
 from hubbub.domain.errors import BadRequest, HubbubError, MethodNotAllowed, Overloaded
 from hubbub.domain.filters.filters import Filters
@@ -14,6 +16,7 @@ from hubbub.domain.permissions import Identity
 from hubbub.domain.requests import SubscribeItem
 from hubbub.engine.hub import Hub
 from hubbub.engine.node import Node
+from hubbub.engine.sessions.session import Session
 from hubbub.gateways.calls import flag
 from hubbub.gateways.content_headers import passive
 from hubbub.gateways.credentials import identify, offered_subprotocols, require_identity
@@ -29,7 +32,7 @@ from hubbub.gateways.handshake import (
 )
 from hubbub.gateways.http import ReceivedRequest, Target
 from hubbub.gateways.http_connection import HttpConnection
-from hubbub.gateways.outlet import Lingering, Talk
+from hubbub.gateways.outlet import Lingering, Outlet, Talk
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.gateways.sse import (
     SseConnection,
@@ -44,6 +47,7 @@ from hubbub.gateways.websocket import EchoConnection, WebSocketConnection
 from hubbub.protocols.sse import retry
 from hubbub.protocols.websocket import Deflate, FrameReader
 
+C = TypeVar("C", bound=Outlet)
 _CROWDED_SECONDS = 2.0
 """How long after a refused connection clients are told that the server is overloaded."""
 _ECHO_BYTES = 16 * 1024 * 1024
@@ -227,17 +231,48 @@ class LiveDoor:
         filters: Filters,
         hub: Hub,
     ) -> None:
+        def make(transport: asyncio.Transport, buffer_bytes: int) -> SseConnection:
+            encoder = encoder_of(channels, self._node.clock.now())
+            stream = SseConnection(transport, encoder, buffer_bytes)
+            head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
+            stream.send(head + retry(self._sse.retry))
+            return stream
+
+        def begin(stream: SseConnection, session: Session) -> None:
+            session.filters = filters
+            session.run(follow(self._node, stream, session, wanted))
+
+        self._take_over(request, exchange, hub, identity, make, begin)
+
+    def begin_stream(
+        self,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
+        hub: Hub,
+        identity: Identity,
+        make: Callable[[asyncio.Transport, int], C],
+        begin: Callable[[C, Session], None],
+    ) -> None:
+        """See `calls.BeginStream`."""
+        self.admit(request.address)
+        self._take_over(request, exchange, hub, identity, make, begin)
+
+    def _take_over(
+        self,
+        request: ReceivedRequest,
+        exchange: HttpExchange,
+        hub: Hub,
+        identity: Identity,
+        make: Callable[[asyncio.Transport, int], C],
+        begin: Callable[[C, Session], None],
+    ) -> None:
         http = exchange.connection
         http.flush()
-        encoder = encoder_of(channels, self._node.clock.now())
-        stream = SseConnection(http.transport, encoder, self._sse.send_buffer_bytes)
+        stream = make(http.transport, self._sse.send_buffer_bytes)
         stream.count_in(self._holdings, self._lingering, request.address)
-        head = _SSE_HEAD + exchange.extra_headers + b"\r\n"
-        stream.send(head + retry(self._sse.retry))
         http.hand_over(stream)
         try:
             session = stream.session = self._node.open(hub, stream, identity, request.address)
-            session.filters = filters
-            session.run(follow(self._node, stream, session, wanted))
+            begin(stream, session)
         except HubbubError as error:
             stream.disconnect(error)

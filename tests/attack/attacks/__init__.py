@@ -2,6 +2,7 @@
 
 from attack.attacks import (  # noqa: F401
     guessing,
+    mercure,
     outward,
     pages,
     payloads,

@@ -15,7 +15,7 @@ import msgspec
 from hubbub.domain.errors import HUB_AWAY, HubbubError, InvalidToken, NotPermitted
 from hubbub.domain.filters.filters import Screen
 from hubbub.domain.names import without_dead_letters
-from hubbub.domain.permissions import Identity, Reader, may_read, may_stay, refusal
+from hubbub.domain.permissions import DoorReader, Identity, Reader, may_read, may_stay, refusal
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
 from hubbub.engine.access.tokens import ANY_HUB, Tokens
 
@@ -142,7 +142,7 @@ class AccessRegistry:
         if known.reader is reader.identity:
             return True
         permitted = may_read(reader, channel, configuration, known.rules)
-        if permitted and not reader.open_topic:
+        if permitted and not (reader.open_topic or isinstance(reader, DoorReader)):
             known.reader = reader.identity
         return permitted
 

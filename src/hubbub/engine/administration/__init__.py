@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from hubbub.domain.mercure.keys import MercureKey
 from hubbub.domain.rules import (
     AUTH_PROVIDERS,
     CHANNELS,
+    MERCURE_KEYS,
     NAMESPACES,
     RPC_ROUTES,
     RULES,
@@ -28,7 +30,12 @@ from hubbub.engine.administration.hubs import Hubs
 from hubbub.engine.administration.inspection import Inspector
 from hubbub.engine.administration.live import LiveAdministration
 from hubbub.engine.administration.notifications import NotificationAdministration
-from hubbub.engine.administration.parts import ChannelOverrides, Endpoints, Namespaces
+from hubbub.engine.administration.parts import (
+    ChannelOverrides,
+    Endpoints,
+    MercureKeys,
+    Namespaces,
+)
 from hubbub.engine.administration.push import PushAdministration
 from hubbub.engine.administration.restoring import Restores, Suspending
 from hubbub.engine.administration.settings import NamedSettings, SettingsEditor
@@ -96,6 +103,7 @@ class Administration:
         self.channels = ChannelOverrides(editor, CHANNELS, ChannelSettings)
         self.auth_providers = Endpoints(editor, AUTH_PROVIDERS, AuthProvider, node)
         self.rpc_routes = Endpoints(editor, RPC_ROUTES, RpcRoute, node)
+        self.mercure_keys = MercureKeys(editor, MERCURE_KEYS, MercureKey)
         self.restores = Restores(store, node.clock, editor, survey, archives, suspending)
         self.live = LiveAdministration(node, self.audit, survey)
         self.channel_list = ChannelList(node, store, survey)

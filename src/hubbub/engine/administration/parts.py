@@ -6,12 +6,14 @@ from typing import TypeVar
 
 import msgspec
 
-from hubbub.domain.errors import BadRequest
+from hubbub.domain.errors import BadRequest, SecretNeeded
+from hubbub.domain.mercure.keys import MercureKey
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import NATS_SCHEME, AuthProvider, ChannelSettings, RpcRoute, Section
 from hubbub.domain.setting_checks import problems_of
 from hubbub.engine.administration.actors import Actor
 from hubbub.engine.administration.settings import (
+    HIDDEN,
     NamedSettings,
     SettingsEditor,
     check_reach,
@@ -79,6 +81,24 @@ class ChannelOverrides(NamedSettings[ChannelSettings]):
             return msgspec.structs.replace(before or ChannelSettings(), metadata=metadata)
 
         return await self._change(actor, hub, name, change, condition)
+
+
+class MercureKeys(NamedSettings[MercureKey]):
+    """The keys that verify tokens of Mercure."""
+
+    async def _check(self, hub: str, name: str, value: MercureKey) -> None:
+        if value.key != HIDDEN:
+            await super()._check(hub, name, value)
+
+    def _prepare(
+        self, actor: Actor, hub: str, value: MercureKey, before: MercureKey | None
+    ) -> MercureKey:
+        """A key given as `(hidden)` stays. Raises `SecretNeeded`."""
+        if value.key != HIDDEN:
+            return value
+        if before is None or before.algorithm != value.algorithm:
+            raise SecretNeeded("the key was given for another algorithm, or never; give it again")
+        return msgspec.structs.replace(value, key=before.key)
 
 
 class Endpoints(NamedSettings[E]):

@@ -21,6 +21,7 @@ from hubbub.domain.errors import (
     SecretNeeded,
     VersionMismatch,
 )
+from hubbub.domain.mercure.keys import MercureKey
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     AuthProvider,
@@ -300,4 +301,6 @@ def hide_secrets(value: V) -> V:
     if isinstance(value, AdapterSettings):
         hidden = dict.fromkeys(value.secrets, HIDDEN)
         return cast(V, msgspec.structs.replace(value, secrets=hidden))
+    if isinstance(value, MercureKey) and value.symmetric:
+        return cast(V, msgspec.structs.replace(value, key=HIDDEN))
     return value

@@ -11,6 +11,7 @@ from hubbub.domain.communication.information import MessageInfo
 from hubbub.domain.communication.routing import RoutingRule
 from hubbub.domain.communication.settings import AdapterSettings, CallbackSettings
 from hubbub.domain.errors import Conflict, NotFound, VersionMismatch
+from hubbub.domain.mercure.keys import MercureKey
 from hubbub.domain.rules import AuthProvider, RpcRoute, Rules
 from hubbub.engine.administration import Administration, NamedSettings, Versioned
 from hubbub.gateways.admin import shapes
@@ -69,6 +70,10 @@ PARTS = (
     NamedPart(
         segment="message-info", parameter="info", one="MessageInfo", many="message infos",
         body=MessageInfo, settings=lambda admin: admin.communication.message_info,
+    ),
+    NamedPart(
+        segment="mercure-keys", parameter="key", one="MercureKey", many="keys of Mercure",
+        body=MercureKey, settings=lambda admin: admin.mercure_keys,
     ),
 )  # fmt: skip
 

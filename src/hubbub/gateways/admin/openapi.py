@@ -71,6 +71,7 @@ _PATH_PARAMETERS: dict[str, tuple[str, dict[str, Any]]] = {
     "adapter": ("The adapter's name.", _NAME),
     "callback": ("The callback's name.", _NAME),
     "info": ("The name of the message info.", _NAME),
+    "key": ("The name of the key.", _NAME),
     "peer": ("The peer's id, percent-encoded.", _PEER),
     "collective": ("The collective's name, percent-encoded.", _PEER),
     "method": ("The method's name, percent-encoded.", _NAME),

@@ -1,0 +1,1 @@
+"""Mercure: updates with topics in one ordered log of each hub."""
