@@ -73,6 +73,10 @@ hubs:
 A channel's rules are its own, else its namespace's, else `defaultRules`. Rules and auth providers
 that are referred to must be declared in the same hub.
 
+`dynamicHubs` has the same keys as one hub, and is the template of hubs that nobody declared:
+[hubs on demand](how-to/hubs-on-demand.md). In URLs of its auth providers and RPC routes `{hub}` is
+the name of the hub. `HUBBUB_DYNAMIC_HUBS` takes the mapping as YAML or JSON.
+
 """
 
 HUB_SECTIONS = (

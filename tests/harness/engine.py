@@ -233,7 +233,7 @@ class EngineNode:
         self.bus: Bus = bus
         self.limits = EngineLimits(**limits)
         self.revocations = Revocations(store, clock)
-        self.directory = Directory(store, bus, None, self.revocations)
+        self.directory = Directory(store, bus, revocations=self.revocations)
         self.tokens = Tokens(
             session_keys=[SigningKey("s", b"s" * 32)],
             admin_keys=[SigningKey("a", b"a" * 32)],

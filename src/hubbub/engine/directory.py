@@ -35,6 +35,9 @@ _SECTIONS = {section.kind: section for section in SECTIONS}
 _DECLARED = "declared"
 """The entry that lists what the configuration file declared for a hub."""
 
+HUB_ITSELF_NAME = ""
+"""The name of the entry with the hub's own settings."""
+
 _PAGE = 500
 """Channels with an owner that are read at once."""
 
@@ -66,14 +69,16 @@ class Directory:
         self,
         store: DirectoryStore,
         bus: Bus,
-        dynamic: Callable[[str], HubConfiguration] | None,
+        dynamic: bool = False,
         revocations: Revocations | None = None,
+        template: Callable[[str], HubConfiguration] = HubConfiguration,
     ) -> None:
-        """`dynamic` creates the settings of a hub at its first use; None forbids that."""
+        """`dynamic`: hubs come into being by use, with the settings that `template` makes."""
         self._revocations = revocations
         self._store = store
         self._bus = bus
         self._dynamic = dynamic
+        self.template = template
         self._hubs: dict[str, HubConfiguration] = {}
         self._stored: dict[str, StoredSettings] = {}
         """The stored settings behind `_hubs`, by hub."""
@@ -96,12 +101,13 @@ class Directory:
         check_name(hub, "hub")
         if hub in self._suspended:
             raise HubRestoring(f"hub {hub!r} is being restored from a backup; try again soon")
-        if self._dynamic is None:
+        if not self._dynamic:
             raise HubNotFound(
-                f"there is no hub {hub!r}; declare it under `hubs` in the configuration, or "
-                "allow hubs to come into being by use (engine.allowDynamicHubs)"
+                f"there is no hub {hub!r}; declare it under `hubs` in the configuration, create it "
+                "with `hubbub hubs create`, or allow hubs to come into being by use "
+                "(engine.allowDynamicHubs)"
             )
-        return self._dynamic(hub)
+        return self.template(hub)
 
     def settings_of(self, hub: str) -> HubSettings:
         """The settings of a hub, or default ones if the hub does not exist. Raises
@@ -301,6 +307,12 @@ class Directory:
         if not self.is_stored(hub):
             await self._store.put_settings(_entries_of(configuration))
             await self.reload(hub)
+
+    async def create(self, configuration: HubConfiguration, audit: AuditEntry) -> None:
+        """Stores a hub with all its settings. Raises `Conflict` if there is one."""
+        entries = _entries_of(configuration)
+        await self._store.audited(audit).put_settings(entries, {HUB_ITSELF_NAME: 0})
+        await asyncio.shield(self.changed(configuration.hub))
 
     async def delete(
         self,

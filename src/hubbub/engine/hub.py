@@ -54,6 +54,8 @@ class Hub:
     idle_since: float
     ask_hook: AskHook | None = None
     """Asks the channel's hook before a client reads it; see `engine.services.consent`."""
+    proven: bool = False
+    """Somebody has authenticated in it."""
     missing: HubNotFound | None = None
     """The hub does not exist; disclosed only to callers with a token for it."""
     message_prefix: str = field(default_factory=lambda: randomness.token_hex(6))
@@ -162,6 +164,8 @@ class Hub:
         self.channel_names.remove(feed.channel)
 
     def _index(self, session: SessionState) -> None:
+        if session.identity.authenticated:
+            self.proven = True
         user_id = session.identity.user_id
         if user_id is None:
             return

@@ -57,6 +57,7 @@ from hubbub.engine.sessions.restore import Restorer
 from hubbub.engine.sessions.restore_keys import RestoreKeys
 from hubbub.engine.sessions.session import Session
 from hubbub.engine.sessions.subscriptions import Subscriptions
+from hubbub.engine.unproven_hubs import UnprovenHubs
 from hubbub.ports.authenticator import Authenticator
 from hubbub.ports.bus import (
     AskWatches,
@@ -144,6 +145,9 @@ class Node:
         self.queries = Queries(bus, limits, clock, self.subscriptions)
         self.filters = SessionFilters(self.restore_keys, self.queries)
         self.hubs: dict[str, Hub] = {}
+        self.unproven = UnprovenHubs(
+            limits.unproven_hubs, self.hubs, self._unload, directory.is_stored
+        )
         self.quotas = ClusterQuotas(clock, directory.get, self.hubs)
         self.counters: dict[str, HubCounters] = {}
         """Counters of known hubs outlive their unloading; names that were only tried must not take
@@ -208,11 +212,15 @@ class Node:
 
     # -- hubs -----------------------------------------------------------------------------------
 
-    def hub(self, name: str) -> Hub:
-        """The hub, loaded into memory if necessary. Raises `HubNotFound`, `InvalidName`."""
+    def hub(self, name: str, stranger: str | None = None) -> Hub:
+        """The hub, loaded into memory if necessary. `stranger` is the address of a caller that is
+        not authenticated yet. Raises `HubNotFound`, `InvalidName`, and `Overloaded` if strangers
+        have created too many hubs."""
         hub = self.hubs.get(name)
         if hub is None:
             configuration = self.directory.get(name)
+            if stranger is not None and name not in self.directory:
+                self.unproven.admit(name, stranger, self.clock.monotonic())
             counters = self.counters.setdefault(name, HubCounters())
             hub = self.hubs[name] = Hub(
                 configuration, counters, self.clock.monotonic(), self._consent.subscribe
@@ -244,11 +252,12 @@ class Node:
         """Runs work in the background until the node stops."""
         self.tasks.start(work)
 
-    def visit(self, name: str) -> Hub:
+    def visit(self, name: str, address: str) -> Hub:
         """The hub for a caller that is not authenticated yet. A hub that does not exist looks like
-        one without anonymous access that accepts no token (`Hub.missing`). Raises `InvalidName`."""
+        one without anonymous access that accepts no token (`Hub.missing`). Raises `InvalidName` and
+        `Overloaded`."""
         try:
-            return self.hub(name)
+            return self.hub(name, address)
         except HubNotFound as error:
             self.refusals.no_hub(name)
             configuration = HubConfiguration(name)
@@ -452,9 +461,12 @@ class Node:
         limit = now - self.limits.hub_idle_seconds
         for name, hub in list(self.hubs.items()):
             if not hub.sessions and not hub.feeds and hub.idle_since <= limit:
-                del self.hubs[name]
-                if name not in self.directory.names():
-                    self.counters.pop(name, None)
+                self._unload(name)
+
+    def _unload(self, name: str) -> None:
+        del self.hubs[name]
+        if name not in self.directory:
+            self.counters.pop(name, None)
 
     # -- life -----------------------------------------------------------------------------------
 

@@ -96,6 +96,7 @@ def identify(request: ReceivedRequest, target: Target, hub: Hub, node: Node) -> 
     if token is None:
         return ANONYMOUS
     identity = node.credentials.verify(token, hub.name, request.address)
+    hub.proven = True
     if hub.missing is not None:
         raise hub.missing
     return identity

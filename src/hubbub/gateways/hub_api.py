@@ -71,7 +71,7 @@ class HubApi:
         """Raises `NotFound`, `MethodNotAllowed`, the errors of authentication, and those of the
         path's handler."""
         node, segments = self._node, target.segments
-        hub = node.visit(segments[2])
+        hub = node.visit(segments[2], request.address)
         exchange.extra_headers += note_header(node.note_about(hub))
         route, path = self._router.find(request.method.decode("latin-1"), segments)
         identity = (route.caller or require_identity)(request, target, hub, node)

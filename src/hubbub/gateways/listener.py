@@ -384,7 +384,7 @@ class Listener:
     def _origins_of(self, hub_name: str | None) -> Sequence[str]:
         if hub_name is not None:
             try:
-                own = self._node.hub(hub_name).configuration.settings.allowed_origins
+                own = self._node.directory.get(hub_name).settings.allowed_origins
             except (*HUB_AWAY, InvalidName):
                 own = ()
             if own:
@@ -453,7 +453,7 @@ class Listener:
     def _keys_needed(self, request: ReceivedRequest, target: Target) -> KeysNeeded | None:
         """The keys to fetch before the handshake; other errors are reported after it."""
         try:
-            hub = self._node.hub(target.segments[2])
+            hub = self._node.visit(target.segments[2], request.address)
             if hub.configuration.settings.trusted_issuers:
                 token = token_of(request, target)
                 if token is not None:

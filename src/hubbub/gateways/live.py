@@ -107,7 +107,8 @@ class LiveDoor:
     ) -> None:
         """Completes the handshake; `rest` followed it."""
         codec = negotiate_codec(request, target.segments[2])
-        socket = self._shake_hands(request, connection, codec, self._note(target.segments[2]))
+        note = self._note(target.segments[2], request.address)
+        socket = self._shake_hands(request, connection, codec, note)
         self._begin(request, target, socket)
         if rest:
             socket.data_received(rest)
@@ -162,9 +163,9 @@ class LiveDoor:
         connection.hand_over(echoing := EchoConnection(connection.transport, reader))
         echoing.data_received(rest)
 
-    def _note(self, name: str) -> bytes:
+    def _note(self, name: str, address: str) -> bytes:
         try:
-            return note_header(self._node.note_about(self._node.visit(name)))
+            return note_header(self._node.note_about(self._node.visit(name, address)))
         except HubbubError:
             return b""
 
@@ -172,7 +173,7 @@ class LiveDoor:
         """After this, the client can read why it is refused; browsers hide errors of the
         handshake."""
         try:
-            hub = self._node.visit(target.segments[2])
+            hub = self._node.visit(target.segments[2], request.address)
             identity = identify(request, target, hub, self._node)
             session = socket.session = self._node.open(hub, socket, identity, request.address)
             self._node.welcome(session)
@@ -192,7 +193,7 @@ class LiveDoor:
             raise BadRequest(
                 "name at least one channel or pattern: ?channel=…&channel=…, ?pattern=room:*"
             )
-        hub = self._node.visit(target.segments[2])
+        hub = self._node.visit(target.segments[2], request.address)
         exchange.extra_headers += note_header(self._node.note_about(hub))
         identity = require_identity(request, target, hub, self._node)
         last_id = request.header(b"last-event-id") or target.first("lastEventID")
@@ -210,16 +211,21 @@ class LiveDoor:
             self._begin_stream, request, identity, exchange, channels, wanted, filters
         )
         if channels and all(map(is_pattern, channels)):
-            exchange.run(self._begin_matching(hub.name, channels, open_now))
+            exchange.run(self._begin_matching(hub.name, request.address, channels, open_now))
         else:
             open_now(hub)
 
     async def _begin_matching(
-        self, name: str, patterns: Sequence[str], open_now: Callable[[Hub], None]
+        self,
+        name: str,
+        address: str,
+        patterns: Sequence[str],
+        open_now: Callable[[Hub], None],
     ) -> None:
         """The owners of channels decide whether the patterns match too many."""
-        await self._node.subscriptions.patterns.check_any(self._node.hub(name), patterns)
-        open_now(self._node.visit(name))
+        hub = self._node.visit(name, address)
+        await self._node.subscriptions.patterns.check_any(hub, patterns)
+        open_now(self._node.visit(name, address))
 
     def _begin_stream(
         self,

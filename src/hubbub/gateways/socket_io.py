@@ -274,7 +274,7 @@ class SocketIoDoor:
         origin = request.headers.get(b"origin")
         if origin is not None:
             self._check_origin(request, origin, name)
-        hub = self._node.visit(name)
+        hub = self._node.visit(name, request.address)
         socket.session = self._node.open(hub, socket, ANONYMOUS, request.address)
 
 

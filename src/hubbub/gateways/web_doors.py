@@ -68,7 +68,9 @@ class WebDoors:
         scheme: str,
     ) -> None:
         exchange.text_errors = not accepts_json(request)
-        hub = self._node.visit(place.hub if place.hub is not None else self._root_hub())
+        hub = self._node.visit(
+            place.hub if place.hub is not None else self._root_hub(), request.address
+        )
         identify_caller = require_known if place.door == "light" else _websub_caller
         call = HubCall(hub, identify_caller(request, target, hub, self._node), request, target)
         if place.door == "light":

@@ -93,7 +93,7 @@ class TopicService:
                 identity = await credentials.verify_fetching(credential.token, name, address)
             return self._node.hub(name), identity
         if credential.hub is not None:
-            hub = self._node.visit(credential.hub)
+            hub = self._node.visit(credential.hub, address)
             if not hub.configuration.settings.allow_anonymous:
                 raise NotAuthenticated(
                     f"hub {hub.name!r} wants a token as the credential, or does not exist "

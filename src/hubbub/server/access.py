@@ -8,8 +8,9 @@ from pathlib import Path
 
 from hubbub.connectors.jwks_http import HttpKeySource
 from hubbub.domain.errors import HubbubError
+from hubbub.domain.hub_template import hub_from
 from hubbub.domain.journal import PayloadRule
-from hubbub.domain.rules import AuthProvider, HubConfiguration
+from hubbub.domain.rules import AuthProvider, HubConfiguration, trusting
 from hubbub.engine.access.issuers import Issuers
 from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.access.revocations import Revocations
@@ -38,8 +39,9 @@ class HubAccess:
         """`outgoing` fetches the keys of foreign issuers. Raises `SettingsError`."""
         self._hubs = list(settings.hubs.values())
         self.revocations = Revocations(store, clock)
-        dynamic = _dynamic(settings) if settings.engine.allow_dynamic_hubs else None
-        self.directory = Directory(store, bus, dynamic, self.revocations)
+        self.directory = Directory(
+            store, bus, settings.engine.allow_dynamic_hubs, self.revocations, _template(settings)
+        )
         self.key_source = HttpKeySource(outgoing)
         issuers = Issuers(self.directory.settings_of, self.key_source, clock)
         self.tokens = make_tokens(settings, clock, self.revocations, issuers)
@@ -106,13 +108,13 @@ def login_settings(settings: Settings) -> LoginSettings:
     return LoginSettings(provider)
 
 
-def _dynamic(settings: Settings) -> Callable[[str], HubConfiguration]:
-    demo = settings.hubs.get("demo") if settings.developer else None
-
-    def make(hub: str) -> HubConfiguration:
-        """In developer mode, hubs that are created on first use are as open as `demo`."""
-        if demo is not None:
-            return HubConfiguration(hub, demo.settings, demo.rules, demo.namespaces)
-        return HubConfiguration(hub)
-
-    return make
+def _template(settings: Settings) -> Callable[[str], HubConfiguration]:
+    """How hubs are made that nobody declared: from `dynamicHubs`; in developer mode, if there is no
+    such template, as open as `demo`."""
+    template, demo = settings.dynamic_hubs, settings.hubs.get("demo")
+    if template is None and settings.developer and demo is not None:
+        demo_template = HubConfiguration("", demo.settings, demo.rules, demo.namespaces)
+        return lambda hub: hub_from(demo_template, hub)
+    root = settings.broker.subject if settings.broker.host else None
+    made = trusting(template or HubConfiguration(""))
+    return lambda hub: hub_from(made, hub, root)

@@ -19,7 +19,7 @@ def engine_limits(settings: Settings) -> EngineLimits:
         history_page=settings.channel.history_page_size,
         channel_idle_seconds=settings.channel.idle_timeout,
         hub_idle_seconds=settings.hub.close_timeout,
-        dynamic_hubs=settings.engine.allow_dynamic_hubs,
+        unproven_hubs=settings.engine.max_unproven_hubs,
         session_messages_per_second=settings.session.messages_per_second,
         session_burst=settings.session.message_burst,
         session_channels=settings.session.max_channels,

@@ -96,8 +96,8 @@ def token(
                 check_name(hub, "hub")
             except HubbubError as error:
                 fail(error.message, WRONG)
-        elif level not in (Level.ADMIN.value, Level.VIEWER.value):
-            fail("only a token of the level admin or viewer can be for all hubs (`*`)", WRONG)
+        elif level == Level.CLIENT.value:
+            fail("a token for all hubs (`*`) cannot be of the level client", WRONG)
         if user is None and level == Level.CLIENT.value and not (grants or rpcs):
             fail("a client's token needs --user, --grant or --rpc", WRONG)
         settings = load_settings(config)

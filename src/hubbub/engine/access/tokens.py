@@ -274,7 +274,7 @@ class Tokens:
         except msgspec.ValidationError as error:
             raise InvalidToken(f"the token's claims are not valid: {error}") from None
         needed = claims.level is Level.ADMIN or claims.hub == ANY_HUB
-        for_all = claims.level in (Level.ADMIN, Level.VIEWER)
+        for_all = claims.level is not Level.CLIENT
         if needed != admin or (claims.hub == ANY_HUB and not for_all):
             raise InvalidToken("the token claims a level that its key cannot give")
         identity = Identity(

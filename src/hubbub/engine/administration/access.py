@@ -82,7 +82,7 @@ class AccessAdministration:
         not exist responds like one without a provider. Raises `NotAuthenticated`,
         `AuthProviderFailed` and `RateLimited`."""
         self._node.throttle.admit(hub, ANONYMOUS, address, 1)
-        visited = self._node.visit(hub)
+        visited = self._node.visit(hub, address)
         return await self._node.authentication.exchange(
             visited, f"s{randomness.token_urlsafe(12)}", address, credentials
         )

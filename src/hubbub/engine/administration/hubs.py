@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
-from hubbub.domain.errors import Conflict, HubNotFound, NotPermitted
+from hubbub.domain.errors import Conflict, HubNotFound, NotPermitted, VersionMismatch
 from hubbub.domain.fields import wire_name
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import HUB_ITSELF, HubConfiguration, HubSettings
@@ -56,12 +58,26 @@ class Hubs:
         return self._directory.get(hub)
 
     async def create(self, actor: Actor, hub: str, settings: HubSettings) -> Versioned[HubSettings]:
-        """Raises `Conflict` if it exists already."""
+        """An administrator's hub begins empty, a service's with the template `dynamicHubs`. Raises
+        `Conflict` if it exists already, and `NotPermitted`."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             if self._directory.is_stored(hub):
                 raise Conflict(f"hub {hub!r} exists already")
-            return await self._put(actor, hub, settings, Condition(absent=True))
+            if actor.is_admin:
+                return await self._put(actor, hub, settings, Condition(absent=True))
+            template = self._directory.template(hub)
+            settings = _within(template.settings, settings)
+            _check_rights(template.settings, settings)
+            refuse((*problems_of(settings), *key_problems(settings)))
+            await self._check_references(actor, template, settings)
+            made = msgspec.structs.replace(template, settings=settings)
+            note = self._editor.audit.entry(actor, "hub.put", hub, _OWN_NAME, after=settings)
+            try:
+                await self._directory.create(made, note)
+            except VersionMismatch:
+                raise Conflict(f"hub {hub!r} exists already") from None
+            return Versioned(_OWN_NAME, settings, 1, created=True)
 
     async def delete(self, actor: Actor, hub: str) -> None:
         """Deletes the hub with all its data, ends its sessions, and makes its tokens invalid for a
@@ -96,12 +112,15 @@ class Hubs:
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
     ) -> Versioned[HubSettings]:
-        """An administrator may create the hub in this way. Only administrators may change quotas,
-        or let a foreign issuer issue service tokens."""
+        """An administrator may create the hub in this way. A hub that came into being by use keeps
+        the rest of its template. Only administrators may change quotas, or let a foreign issuer
+        issue service tokens."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             if not actor.is_admin:
                 _check_rights(self._directory.get(hub).settings, settings)
+            with suppress(HubNotFound):
+                await self._directory.settle(hub)
             return await self._put(actor, hub, settings, condition)
 
     async def _check_reach(
@@ -124,21 +143,49 @@ class Hubs:
                 reach = after.reach_of(issuer)
                 await self._node.outgoing.check_address(after.hub, issuer.jwks_url, reach, "URL")
 
+    async def _check_references(
+        self, actor: Actor, configuration: HubConfiguration, settings: HubSettings
+    ) -> None:
+        """Raises `Conflict` if the settings name rules or a provider that the hub does not have,
+        and `NotPermitted`."""
+        need_rules(configuration, settings.default_rules)
+        need_rules(configuration, settings.topic_rules)
+        await self._check_reach(actor, configuration, settings)
+        provider = settings.auth_provider
+        if provider is not None and provider not in configuration.auth_providers:
+            raise Conflict(
+                f"hub {configuration.hub!r} has no auth provider {provider!r}; create it first"
+            )
+
     async def _put(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition
     ) -> Versioned[HubSettings]:
         refuse((*problems_of(settings), *key_problems(settings)))
         stored = self._directory.is_stored(hub)
         configuration = self._directory.get(hub) if stored else HubConfiguration(hub)
-        need_rules(configuration, settings.default_rules)
-        need_rules(configuration, settings.topic_rules)
-        await self._check_reach(actor, configuration, settings)
-        provider = settings.auth_provider
-        if provider is not None and provider not in configuration.auth_providers:
-            raise Conflict(f"hub {hub!r} has no auth provider {provider!r}; create it first")
+        await self._check_references(actor, configuration, settings)
         return await self._settings.change_locked(
             actor, hub, _OWN_NAME, lambda _: settings, condition
         )
+
+
+_TEMPLATE_DECIDES = (
+    "quotas", "callback_addresses", "nats_subjects", "auth_provider", "default_rules",
+    "topic_rules", "trusted_issuers",
+)  # fmt: skip
+
+
+def _within(template: HubSettings, given: HubSettings) -> HubSettings:
+    """The settings of a service's new hub: the template's, unless the service gives its own; then
+    those fields are the template's that the service leaves at their defaults, and which it may not
+    change or which name other settings of the template."""
+    nothing = HubSettings()
+    if given == nothing:
+        return template
+    left_out = [
+        name for name in _TEMPLATE_DECIDES if getattr(given, name) == getattr(nothing, name)
+    ]
+    return msgspec.structs.replace(given, **{name: getattr(template, name) for name in left_out})
 
 
 def _check_rights(before: HubSettings, after: HubSettings) -> None:

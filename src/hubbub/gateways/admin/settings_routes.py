@@ -63,11 +63,21 @@ def _hub_entry(admin: Administration, hub: str, sizes: HubSizes) -> shapes.HubEn
     )
 
 
-@HUB_ROUTES.serve("POST", "/hubs", answers={201: shapes.HubView}, errors=(Conflict,))
+@HUB_ROUTES.serve(
+    "POST",
+    "/hubs",
+    access=Access.SERVICE,
+    answers={201: shapes.HubView},
+    errors=(Conflict,),
+)
 async def create_hub(
     admin: Administration, request: AdminRequest[NoQuery, shapes.HubCreation]
 ) -> AdminResponse:
-    """Create a hub."""
+    """Create a hub.
+
+    For administrators and services of all hubs. A service creates it from the template
+    `dynamicHubs`: rules, namespaces and auth provider are the template's, and so are those of the
+    settings that only administrators may change."""
     hub = request.body.hub
     kept = await admin.hubs.create(request.actor, hub, request.body.settings)
     return AdminResponse(await _hub_view(admin, hub, kept), 201, kept.version)

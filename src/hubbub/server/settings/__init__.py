@@ -21,7 +21,7 @@ from hubbub.server.settings.checks import (
     is_loopback,
     is_on_this_machine,
 )
-from hubbub.server.settings.hubs import read_hubs
+from hubbub.server.settings.hubs import TEMPLATE, read_hubs, read_template
 from hubbub.server.settings.keys import (
     CATEGORIES,
     ROOM_CATEGORIES,
@@ -93,20 +93,18 @@ def load(
 
 
 def _read(reader: SettingsReader, tree: dict[str, object]) -> Settings:
-    for key in sorted(tree.keys() - {*CATEGORIES, "hubs"}):
-        reader.refuse("", key, dict.fromkeys((*CATEGORIES, "hubs")))
+    known = dict.fromkeys((*CATEGORIES, "hubs", TEMPLATE))
+    for key in sorted(tree.keys() - known.keys()):
+        reader.refuse("", key, known)
     categories = {
         name: reader.read(category, tree.get(name), name) for name, category in CATEGORIES.items()
     }
     rooms = {name: categories.pop(name) for name in ROOM_CATEGORIES}
     settings = msgspec.structs.replace(Settings(), rooms=rooms, **categories)
-    hubs = read_hubs(
-        reader,
-        tree.get("hubs"),
-        settings.hub.authenticate_request_timeout,
-        settings.broker.subject,
-    )
-    return msgspec.structs.replace(settings, hubs=hubs)
+    timeout, root = settings.hub.authenticate_request_timeout, settings.broker.subject
+    hubs = read_hubs(reader, tree.get("hubs"), timeout, root)
+    template = read_template(reader, tree.get(TEMPLATE), timeout, root)
+    return msgspec.structs.replace(settings, hubs=hubs, dynamic_hubs=template)
 
 
 def developer_settings(base: Settings) -> Settings:
@@ -213,6 +211,8 @@ def cautions(settings: Settings) -> list[str]:
         )
     for name, hub in settings.hubs.items():
         found.extend(_cautions_of_hub(f"hubs.{name}", hub))
+    if settings.dynamic_hubs is not None:
+        found.extend(_cautions_of_hub(TEMPLATE, settings.dynamic_hubs))
     return found
 
 
@@ -235,6 +235,8 @@ def describe(settings: Settings) -> str:
         lines.extend(_describe_hub(f"hubs.{name}", hub))
     if not settings.hubs:
         lines.append("hubs = none declared")
+    if settings.dynamic_hubs is not None:
+        lines.extend(_describe_hub(TEMPLATE, settings.dynamic_hubs))
     return "\n".join(lines) + "\n"
 
 

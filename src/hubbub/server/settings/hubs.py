@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 from hubbub.domain.errors import InvalidName, SubjectNotPermitted
+from hubbub.domain.hub_template import HUB, hub_from
 from hubbub.domain.names import check_name
 from hubbub.domain.rules import (
     AUTH_PROVIDERS,
@@ -20,7 +22,11 @@ from hubbub.domain.rules import (
 from hubbub.domain.setting import Setting
 from hubbub.domain.setting_checks import endpoint_problem, problems_of
 from hubbub.engine.access.issuers import key_problems
-from hubbub.server.settings.reader import SettingsReader, join, nearest
+from hubbub.server.settings.reader import SettingsReader, join, nearest, unwrap
+
+TEMPLATE = "dynamicHubs"
+_SOME_HUB = "example"
+"""A hub for which the template's subjects are checked."""
 
 
 def read_hubs(
@@ -31,13 +37,37 @@ def read_hubs(
     for hub, declaration in _named(reader, tree, "hubs", "hub").items():
         path = join("hubs", hub)
         hubs[hub] = _read_hub(reader, hub, declaration, path, provider_timeout_seconds)
-        for problem in (
-            *_reference_problems(hubs[hub], path),
-            *(f"{path}.settings.{key} {text}" for key, text in key_problems(hubs[hub].settings)),
-            *_subject_problems(hubs[hub], path, subject_root),
-        ):
-            reader.note(problem)
+        _note_problems(reader, hubs[hub], path, subject_root)
     return hubs
+
+
+def read_template(
+    reader: SettingsReader, tree: object, provider_timeout_seconds: float, subject_root: str
+) -> HubConfiguration | None:
+    """The template of hubs that come into being by use or are made by services."""
+    if unwrap(tree)[0] is None:
+        return None
+    template = _read_hub(reader, _SOME_HUB, tree, TEMPLATE, provider_timeout_seconds)
+    for section in (AUTH_PROVIDERS, RPC_ROUTES):
+        for name, endpoint in getattr(template, section.attribute).items():
+            if HUB in urlsplit(endpoint.url).netloc:
+                reader.note(
+                    f"{TEMPLATE}.{section.key}.{name}.url has {HUB} in its host; clients choose "
+                    "the names of hubs, so put it behind the host"
+                )
+    _note_problems(reader, hub_from(template, _SOME_HUB), TEMPLATE, subject_root)
+    return template
+
+
+def _note_problems(
+    reader: SettingsReader, hub: HubConfiguration, path: str, subject_root: str
+) -> None:
+    for problem in (
+        *_reference_problems(hub, path),
+        *(f"{path}.settings.{key} {text}" for key, text in key_problems(hub.settings)),
+        *_subject_problems(hub, path, subject_root),
+    ):
+        reader.note(problem)
 
 
 def _read_hub(

@@ -77,7 +77,11 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for all hubs together."""
 
     allow_dynamic_hubs: bool = False
-    """Create a hub on first use instead of refusing unknown hubs."""
+    """Create a hub on first use, from the template `dynamicHubs`, instead of refusing unknown
+    hubs."""
+    max_unproven_hubs: Annotated[int, Meta(ge=1, le=1_000_000)] = 1000
+    """Hubs created on first use in which nobody has authenticated yet, on a node. One address may
+    create a tenth of them; further ones are refused with `overloaded`."""
     max_live_history_size: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
     """Messages that a channel keeps in memory unless its rules switch live history off."""
     live_history_memory_bytes: Annotated[int, Meta(ge=0, le=1 << 40)] = 128 * 1024 * 1024
@@ -196,6 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     rooms: Mapping[str, msgspec.Struct] = {}
     """The categories of rooms, by name; one that is missing has its defaults."""
     hubs: Mapping[str, HubConfiguration] = {}
+    dynamic_hubs: HubConfiguration | None = None
     developer: bool = False
     worker: int | None = None
 

@@ -14,6 +14,8 @@ from hubbub.server.settings.reader import Given, SettingsReader, join, nearest
 
 PREFIX = "HUBBUB_"
 HUBS_VARIABLE = "HUBBUB_HUBS"
+MAPPINGS = {HUBS_VARIABLE: "hubs", "HUBBUB_DYNAMIC_HUBS": "dynamicHubs"}
+"""Variables that hold a whole mapping, as YAML or JSON."""
 MAX_FILE_BYTES = 4 << 20
 
 # Read by the command line and its clients, not by the hub.
@@ -110,8 +112,8 @@ def read_environment(
         if not variable.startswith(PREFIX) or variable in CLIENT_VARIABLES:
             continue
         value = environment[variable]
-        if variable == HUBS_VARIABLE:
-            found["hubs"] = Given(parse_yaml(value, variable), variable, is_text=False)
+        if variable in MAPPINGS:
+            found[MAPPINGS[variable]] = Given(parse_yaml(value, variable), variable, is_text=False)
         elif variable in known:
             found[known[variable]] = Given(value, variable, is_text=True)
         elif not (_SERVICE_LINK.fullmatch(variable) or _SERVICE_URL.match(value)):
@@ -124,7 +126,7 @@ def _refusal_of(variable: str, known: Mapping[str, str]) -> str:
         prefix = variable_of(path)
         if variable == prefix or variable.startswith(f"{prefix}_"):
             return f"{variable} is refused: {reason}"
-    meant = nearest(variable, [*known, HUBS_VARIABLE])
+    meant = nearest(variable, [*known, *MAPPINGS])
     hint = f"did you mean {meant}?" if meant else "see docs/configuration.md for the known ones"
     return f"{variable} is not a known variable; {hint}"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hmac
 
-from hubbub.domain.errors import NotAuthenticated
+from hubbub.domain.errors import NotAuthenticated, NotPermitted
+from hubbub.domain.permissions import Level
 from hubbub.engine.access.credentials import CredentialCheck
 from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.gateways.credentials import bearer_of
@@ -21,7 +22,7 @@ class MetricsAccess:
         self._everyone = everyone
 
     def check(self, request: ReceivedRequest) -> None:
-        """Raises `NotAuthenticated`, `InvalidToken`, `RateLimited`."""
+        """Raises `NotAuthenticated`, `InvalidToken`, `NotPermitted`, `RateLimited`."""
         if self._everyone:
             return
         token = bearer_of(request)
@@ -32,4 +33,6 @@ class MetricsAccess:
             )
         given = token.encode("utf-8", "replace")
         if self._token is None or not hmac.compare_digest(given, self._token):
-            self._credentials.verify(token, ANY_HUB, request.address)
+            identity = self._credentials.verify(token, ANY_HUB, request.address)
+            if identity.level is Level.SERVICE:
+                raise NotPermitted("metrics are not for services; use admin.metricsToken")
