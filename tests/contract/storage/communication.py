@@ -186,6 +186,7 @@ class CommunicationContract:
         assert not await store.save_peers("demo", [("p5", PeerInfo())], 5)
         assert await store.save_peers("demo", [("p0", private)], 5)
         assert await store.read_peers("demo", ["p3", "p0", "none"]) == [("p0", private), peers[3]]
+        assert await store.read_peers("demo", ["a\0b", "p3"]) == [peers[3]]
         assert await store.list_peers("demo", "p1", 2) == peers[2:4]
         assert await store.read_peers("other", ["p0"]) == []
         await store.save_collective("demo", "team", CollectiveInfo(("p0", "p1")), 10)

@@ -49,6 +49,15 @@ class SettingsContract:
         assert await store.read_named_settings("b", "rules", ["x", "y"]) == everything[2:]
         assert await store.read_named_settings("b", "hub", ["x"]) == []
 
+    async def test_settings_are_found_whatever_characters_their_names_have(
+        self, store: Store
+    ) -> None:
+        """Names that are asked for together may be those of strangers."""
+        odd = ["a\0b", "\x01", "\x010", "'; --", "\U0010ffff"]
+        await store.put_settings([SettingsEntry("rules", "b", name, b"1") for name in odd])
+        found = await store.read_named_settings("b", "rules", [*odd, "a", "\0"])
+        assert {entry.name for entry in found} == set(odd)
+
     async def test_settings_change_all_or_none_as_expected(self, store: Store) -> None:
         first, second = (
             SettingsEntry("rules", "h", "a", b"1"),

@@ -18,7 +18,10 @@ _VALUE = re.compile(r"\$(\d+)")
 
 
 def escape(value: Any) -> Any:
-    """PostgreSQL does not allow NUL in texts: it is escaped, as is the escape character."""
+    """PostgreSQL does not allow NUL in texts: it is escaped, as is the escape character, also in
+    the elements of an array."""
+    if type(value) is list:
+        return list(map(escape, value))
     if type(value) is str and ("\x00" in value or _ESCAPE in value):
         return value.replace(_ESCAPE, _ESCAPE + "1").replace("\x00", _ESCAPE + "0")
     return value

@@ -23,11 +23,28 @@ def _respelled(statement: str) -> str:
     return _LOCK.sub("", statement).replace("$", "?")
 
 
-def _bound(values: Sequence[object]) -> list[object]:
-    return [
-        msgspec.json.encode(value).decode() if isinstance(value, list) else value
-        for value in values
-    ]
+def _bound(statement: str, values: Sequence[object]) -> tuple[str, Sequence[object]]:
+    """Returns the statement and its values as SQLite takes them. Its JSON ends a text at a NUL:
+    `a\\0b` would find `a`. Such texts are values of their own."""
+    spelled = _respelled(statement)
+    if not any(isinstance(value, list) for value in values):
+        return spelled, values
+    bound = list(values)
+    for place, value in enumerate(values, 1):
+        if isinstance(value, list):
+            apart = [item for item in value if _has_nul(item)]
+            kept = [item for item in value if not _has_nul(item)] if apart else value
+            bound[place - 1] = msgspec.json.encode(kept).decode()
+            if apart:
+                each = f"json_each(?{place})"
+                more = ", ".join(f"(?{len(bound) + number})" for number in range(1, len(apart) + 1))
+                spelled = spelled.replace(each, f"{each} UNION ALL VALUES {more}")
+                bound += apart
+    return spelled, bound
+
+
+def _has_nul(item: object) -> bool:
+    return type(item) is str and "\0" in item
 
 
 class SqliteSql:
@@ -37,11 +54,11 @@ class SqliteSql:
         self._connection = connection
 
     async def fetch(self, statement: str, *values: object) -> Sequence[Row]:
-        return self._connection.execute(_respelled(statement), _bound(values)).fetchall()
+        return self._connection.execute(*_bound(statement, values)).fetchall()
 
     async def fetch_sized(self, statement: str, room: int, *values: object) -> Sequence[Row]:
         rows: list[Row] = []
-        for row in self._connection.execute(_respelled(statement), _bound(values)):
+        for row in self._connection.execute(*_bound(statement, values)):
             rows.append(row)
             room -= row[-1]
             if room < 0:
@@ -49,7 +66,7 @@ class SqliteSql:
         return rows
 
     async def execute(self, statement: str, *values: object) -> int:
-        return self._connection.execute(_respelled(statement), _bound(values)).rowcount
+        return self._connection.execute(*_bound(statement, values)).rowcount
 
     async def fetch_many(self, many: ManyRows, rows: Sequence[Row]) -> Sequence[Row]:
         statement, execute = _respelled(many.single), self._connection.execute
