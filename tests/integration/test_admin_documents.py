@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from nats.aio.client import Client
 
 from harness.admin import HUB, Caller, admin_of, client_of, service_of
-from harness.command import hubbub
+from harness.invoking import invoke
 from harness.nats import nats_server
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Level
@@ -211,7 +211,7 @@ async def test_history_and_restoring_on_the_command_line(hub: RunningHub) -> Non
     token = ("--token", hub.token("ops", level=Level.SERVICE))
 
     async def say(*arguments: str, code: int = 0) -> str:
-        ended = await hubbub("document", *arguments, *address, *token)
+        ended = await invoke("document", *arguments, *address, *token)
         assert ended.code == code, ended
         return ended.out if code == 0 else ended.err
 
@@ -233,4 +233,4 @@ async def test_history_and_restoring_on_the_command_line(hub: RunningHub) -> Non
     assert listed[1].split()[:2] == ["doc:a", "3"]
     assert "--yes" in await say("delete", "doc:a", code=2)
     await say("delete", "doc:a", "--yes")
-    assert "no documents" in (await hubbub("document", "list", *address, *token)).err
+    assert "no documents" in (await invoke("document", "list", *address, *token)).err

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.command import hubbub
 from harness.commands import DOORS, Door, Stage, User
+from harness.invoking import invoke
 from harness.running_hub import StartHub
 from harness.topics import STORED, until
 from hubbub.client import CommandRefused, connect, sync
@@ -782,16 +782,16 @@ async def test_the_command_line_sends_commands(stage: Stage, ann: User) -> None:
         "HUBBUB_HUB": "demo",
         "HUBBUB_TOKEN": ann.token,
     }
-    done = await hubbub("command", "hEcho", '{"a": 1}', env=env)
+    done = await invoke("command", "hEcho", '{"a": 1}', **env)
     assert (done.code, done.out.strip()) == (0, '{"a":1}')
-    done = await hubbub("command", "hSubscribe", '{"chid": "x"}', env=env)
+    done = await invoke("command", "hSubscribe", '{"chid": "x"}', **env)
     assert done.code == 1
     assert "status 9: there is no channel #x@demo" in done.err
-    done = await hubbub("command", "hEcho", "{", env=env)
+    done = await invoke("command", "hEcho", "{", **env)
     assert (done.code, "PARAMS is no JSON" in done.err) == (2, True)
-    done = await hubbub("command", "hEchoo", env=env)
+    done = await invoke("command", "hEchoo", **env)
     assert "there is no command 'hEchoo'; did you mean hEcho?" in done.err
-    done = await hubbub("command", "hSetFilter", '{"name": "f", "relevant": true}', env=env)
+    done = await invoke("command", "hSetFilter", '{"name": "f", "relevant": true}', **env)
     assert (done.code, done.out, "subscribe --where" in done.err) == (0, "", True)
 
 

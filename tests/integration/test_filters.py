@@ -13,9 +13,10 @@ from urllib.parse import urlencode
 import msgspec
 import pytest
 
-from harness.command import hubbub, running_hubbub
+from harness.command import running_hubbub
 from harness.filter_interpreter import passes
 from harness.filter_samples import random_filter, random_message
+from harness.invoking import invoke
 from harness.raw import RawConnection
 from harness.running_hub import OPEN, RunningHub, Socket, StartHub, open_hub
 from hubbub.client import Client, ConnectionLost, Disconnected, Item, Options, connect
@@ -347,7 +348,7 @@ def _at(hub: RunningHub) -> dict[str, str]:
 async def test_the_command_line_shows_what_passes(stored: RunningHub) -> None:
     await _publish(stored, 1, 2, 3, 4)
     where = ("--where", "payload.even eq true and payload.n lt 4", "--json")
-    shown = await hubbub("history", "news", *where, env=_at(stored))
+    shown = await invoke("history", "news", *where, **_at(stored))
     assert [json.loads(line)["payload"]["json"]["n"] for line in shown.out.splitlines()] == [2]
     arguments = ("subscribe", "news", "--from-start", "--count", "1", *where)
     async with running_hubbub(*arguments, env=_at(stored)) as running:
@@ -437,10 +438,10 @@ async def test_the_command_line_and_streams_filter_patterns(stored: RunningHub) 
 
 
 async def test_a_mistake_in_a_condition_is_pointed_at(hub: RunningHub) -> None:
-    wrong = await hubbub("subscribe", "news", "--where", "payload.price lt ten", env=_at(hub))
+    wrong = await invoke("subscribe", "news", "--where", "payload.price lt ten", **_at(hub))
     assert wrong.code == 2
     assert "character 18: expected a number, not 'ten'" in wrong.err
     assert "  payload.price lt ten\n" + " " * 19 + "^" in wrong.err
-    unknown = await hubbub("history", "news", "--where", "paylod.a eq 1", env=_at(hub))
+    unknown = await invoke("history", "news", "--where", "paylod.a eq 1", **_at(hub))
     assert unknown.code == 2
     assert "paylod" in unknown.err

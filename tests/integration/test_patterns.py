@@ -10,7 +10,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from harness.command import hubbub, running_hubbub
+from harness.command import running_hubbub
+from harness.invoking import invoke
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.topics import until
 from hubbub.client import (
@@ -310,11 +311,11 @@ async def test_the_command_line_follows_a_pattern(hub: RunningHub) -> None:
     async with running_hubbub("subscribe", "room:*", env=env) as subscriber:
         await subscriber.remark("subscribed to room:*")
         for channel in ("room:1", "lobby", "room:2"):
-            published = await hubbub("publish", channel, "hello", env=env)
+            published = await invoke("publish", channel, "hello", **env)
             assert published.code == 0
         assert (await subscriber.line()).endswith("room:1  #1  hello")
         assert (await subscriber.line()).endswith("room:2  #1  hello")
         await subscriber.stop()
-    refused = await hubbub("subscribe", "room:*", "--since", "3", env=env)
+    refused = await invoke("subscribe", "room:*", "--since", "3", **env)
     assert refused.code != 0
     assert "give a time" in refused.err

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.command import hubbub
 from harness.engine import Cluster, FakeConnection, receive
+from harness.invoking import invoke
 from harness.running_hub import OPEN, RunningHub, StartHub, open_hub
 from harness.unreliable import STORMY
 from hubbub.client import Client, connect, sync
@@ -132,7 +132,7 @@ async def test_who_may_not_read_the_history_may_not_read_threads(start_hub: Star
         with pytest.raises(NotPermitted):
             await client.thread("desk", "a")
     at = {"HUBBUB_URL": f"ws://{hub.address}", "HUBBUB_HUB": "acme"}
-    refused = await hubbub("threads", "desk", env=at)
+    refused = await invoke("threads", "desk", **at)
     assert (refused.code, "no permission to read 'desk'" in refused.err) == (1, True), refused
 
 
@@ -184,20 +184,20 @@ async def test_threads_with_the_blocking_client(start_hub: StartHub) -> None:
 async def test_threads_on_the_command_line(start_hub: StartHub) -> None:
     hub = await start(start_hub)
     at = {"HUBBUB_URL": f"ws://{hub.address}", "HUBBUB_HUB": "acme"}
-    listed = await hubbub("threads", "desk", env=at)
+    listed = await invoke("threads", "desk", **at)
     assert [line.split("  ")[:3] for line in listed.out.splitlines()] == [
         ["case 1/ü", "3 messages", "#1 to #6"],
         ["case 2", "2 messages", "#3 to #5"],
     ]
-    closed = await hubbub("threads", "desk", "--status", "closed", "--json", env=at)
+    closed = await invoke("threads", "desk", "--status", "closed", "--json", **at)
     (shown,) = map(json.loads, closed.out.splitlines())
     assert (shown["conversationID"], shown["status"], shown["messages"]) == ("case 2", "closed", 2)
     assert shown["first"]["payload"] == {"text": "me, too"}
-    one = await hubbub("threads", "desk", "--limit", "1", env=at)
+    one = await invoke("threads", "desk", "--limit", "1", **at)
     assert "--after 1" in one.err
-    messages = await hubbub("threads", "desk", "case 2", env=at)
+    messages = await invoke("threads", "desk", "case 2", **at)
     assert [line.split()[2] for line in messages.out.splitlines()] == ["#3", "#5"]
-    wrong = await hubbub("threads", "desk", "case 2", "--status", "open", env=at)
+    wrong = await invoke("threads", "desk", "case 2", "--status", "open", **at)
     assert wrong.code == 2
 
 
