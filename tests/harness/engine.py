@@ -120,6 +120,9 @@ class FakeConnection:
         self._asked: list[Request] = []
         self._changed = asyncio.Event()
 
+    def encoder_in(self, channel: str) -> Encoder:
+        return self.encoder
+
     def send(self, data: bytes) -> None:
         if self.error is None:
             self.heard += self._read(data)

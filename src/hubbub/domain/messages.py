@@ -50,6 +50,9 @@ class Attributes(msgspec.Struct, frozen=True, omit_defaults=True):
     traceparent: Annotated[str | None, LOCAL] = None
     """The parent span of everything that happens to the message (`domain.traces`); None: not
     traced."""
+    qos: Annotated[int | None, LOCAL] = None
+    """The quality of service at which a device published the message: 0 or 1; None: the best that
+    the channel gives."""
 
 
 class Stamp(msgspec.Struct, frozen=True):

@@ -1,4 +1,5 @@
-"""Patterns for names: `*` matches any text, `#` matches one segment between ':' separators."""
+"""Patterns for names: `*` matches any text, `#` matches one segment between ':' separators, and
+`LEVEL` one that may be empty."""
 
 from __future__ import annotations
 
@@ -13,7 +14,10 @@ MAX_PATTERNS = 100
 MAX_PATTERN_CHARS = 255
 MAX_PATTERN_CHARS_TOGETHER = 8192
 
-_WILDCARD = re.compile("[*#]")
+LEVEL = "\x1f"
+"""A segment that may be empty, as devices mean it by `+`. No name has this character."""
+
+_WILDCARD = re.compile("[*#\x1f]")
 
 
 def patterns_problem(patterns: Sequence[str]) -> str | None:
@@ -43,18 +47,21 @@ class PatternSet:
     each name, costs a constant number of operations, whatever the patterns are.
     """
 
-    __slots__ = ("_after", "_ends", "_loops", "_segments", "_starts", "patterns")
+    __slots__ = ("_after", "_ends", "_loops", "_segments", "_starts", "_stays", "patterns")
 
     def __init__(self, patterns: Sequence[str]) -> None:
         self.patterns = tuple(patterns)
         after: dict[str, int] = {}  # where a character may lead to
-        starts = loops = segments = ends = 0
+        starts = loops = levels = segments = ends = 0
         bit = 1
         for pattern in patterns:
             starts |= bit
             for symbol in pattern:
                 if symbol == "*":
                     loops |= bit
+                    continue
+                if symbol == LEVEL:
+                    levels |= bit
                     continue
                 bit <<= 1
                 if symbol == "#":
@@ -65,12 +72,13 @@ class PatternSet:
             bit <<= 1
         self._after = after
         self._starts, self._loops, self._segments, self._ends = starts, loops, segments, ends
+        self._stays = loops | levels | segments
 
     def matches(self, name: str) -> bool:
         """Whether a pattern matches the whole name. If the name itself is a pattern: whether one
         pattern certainly matches all names that it matches (its `*` is only matched by a `*`)."""
         states, loops, segments = self._starts, self._loops, self._segments
-        stays, after = loops | segments, self._after
+        stays, after = self._stays, self._after
         for character in name:
             following = after.get(character, 0)
             if character in ":*":
@@ -99,7 +107,7 @@ def covers(outer: str, inner: str) -> bool:
 
 def is_pattern(name: str) -> bool:
     """Whether a channel's name is a pattern: names contain no wildcards."""
-    return "*" in name or "#" in name
+    return "*" in name or "#" in name or LEVEL in name
 
 
 def literal_start(pattern: str) -> str:

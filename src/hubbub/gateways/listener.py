@@ -42,7 +42,7 @@ from hubbub.gateways.http_connection import Handler, HttpConnection
 from hubbub.gateways.hub_api import HubApi
 from hubbub.gateways.live import LiveDoor
 from hubbub.gateways.origins import is_loopback, origin_allowed
-from hubbub.gateways.outlet import Lingering
+from hubbub.gateways.outlet import Lingering, Outlet
 from hubbub.gateways.proxies import TrustedProxies
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.gateways.socket_io import PATH, SocketIoDoor
@@ -65,6 +65,16 @@ class ServerPage(Protocol):
         self, request: ReceivedRequest, /
     ) -> tuple[int, str, bytes] | Awaitable[tuple[int, str, bytes]]:
         """Returns status, content type and body, or a coroutine. Raises `HubbubError`."""
+
+
+class SocketDoor(Protocol):
+    """WebSockets with a protocol of their own."""
+
+    def open_socket(
+        self, request: ReceivedRequest, hub: str | None, connection: HttpConnection, rest: bytes, /
+    ) -> None:
+        """Completes the handshake; `rest` followed it. `hub` is None if the path names none. Raises
+        `HubbubError`."""
 
 
 class Listener:
@@ -115,6 +125,7 @@ class Listener:
             node, settings, connection, self.holdings, self._lingering, self.turns
         )
         self._api = HubApi(node, self._links, self._names_origin, self._live.begin_stream)
+        self._sockets: dict[str, SocketDoor] = {}
         self.socket_io = SocketIoDoor(
             node,
             connection.socket_io,
@@ -130,6 +141,22 @@ class Listener:
         self.under_way = TaskSet()
         self._proxies = TrustedProxies(settings.trusted_proxies)
         self._place = DashboardPlace(settings.dashboard)
+
+    def add_sockets(self, word: str, door: SocketDoor) -> None:
+        """Serves WebSockets at `/v1/hubs/{hub}/{word}` and `/{word}` by this door."""
+        self._sockets[word] = door
+
+    def check_origin(self, request: ReceivedRequest, hub: str) -> None:
+        """For a path that names no hub, once the hub is known. Raises `OriginRefused`."""
+        self._check_origin(request, request.headers[b"origin"], hub)
+
+    def admit(self, address: str) -> None:
+        """Accepts a new long-lived connection. Raises `Overloaded`, `RateLimited`."""
+        self._live.admit(address)
+
+    def count_in(self, connection: Outlet, address: str) -> None:
+        """The connection's backlog counts for the limit over all connections."""
+        connection.count_in(self.holdings, self._lingering, address)
 
     async def start(
         self,
@@ -430,6 +457,13 @@ class Listener:
             enter = self._dashboard.watching(request)
             self._live.open_board(request, connection, rest, enter)
             return
+        if self._sockets and (found := self._socket_door(segments)) is not None:
+            door, hub_name = found
+            origin = request.headers.get(b"origin")
+            if origin is not None:
+                self._check_origin(request, origin, hub_name)
+            door.open_socket(request, hub_name, connection, rest)
+            return
         echo = self._developer and segments == ("v1", "echo")
         if not echo and (segments[:2] != ("v1", "hubs") or segments[3:] != ("socket",)):
             raise NotFound("there is no WebSocket here; connect to /v1/hubs/{hub}/socket")
@@ -446,6 +480,16 @@ class Listener:
             self._live.open_echo(request, connection, rest)
         else:
             self._live.open_socket(request, target, connection, rest)
+
+    def _socket_door(self, segments: Sequence[str]) -> tuple[SocketDoor, str | None] | None:
+        """The door of a path, and the hub that the path names."""
+        hub_name = None
+        if len(segments) == 4 and segments[:2] == ("v1", "hubs"):
+            hub_name = segments[2]
+        elif len(segments) != 1:
+            return None
+        door = self._sockets.get(segments[-1])
+        return None if door is None else (door, hub_name)
 
     def _for_socket_io(self, segments: Sequence[str]) -> bool:
         return self.socket_io.enabled and segments[:2] == PATH

@@ -210,6 +210,9 @@ class Outlet(asyncio.Protocol):
         """The last bytes for this client, in its own protocol."""
         raise NotImplementedError
 
+    def encoder_in(self, channel: str) -> Encoder:
+        return self.encoder
+
     @property
     def full(self) -> bool:
         return not self._closing and self.buffered > self._limit // 4

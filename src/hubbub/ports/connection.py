@@ -32,6 +32,10 @@ class Connection(Pausable, Protocol):
     """Whether the connection is one-way (server-sent events): the client cannot respond to a
     ping."""
 
+    def encoder_in(self, channel: str) -> Encoder:
+        """The encoder for the messages of one channel: `encoder`, or one that connections with the
+        same options for their channels share."""
+
     @property
     def rid(self) -> int | None:
         """The number of events sent to the client, counted from an arbitrary start; None if its

@@ -14,6 +14,7 @@ from hubbub.gateways.dashboard.door import About, DashboardDoor
 from hubbub.gateways.dashboard.login import DashboardLogin
 from hubbub.gateways.listener import Listener, ServerPage, tls_context
 from hubbub.server.address import AddressFile
+from hubbub.server.mqtt import make_door as make_mqtt_door
 from hubbub.server.settings import Settings
 from hubbub.server.steps import Step
 from hubbub.server.web_files import dashboard_files, docs_files, sdk_files
@@ -60,6 +61,7 @@ class Listeners:
             developer=settings.developer,
         )
         self.zeromq = make_door(settings, node, administration.stop)
+        self.mqtt = make_mqtt_door(settings, node, self.listener)
 
     def _application(self) -> Application:
         """Imported at the first request: most nodes of a cluster never get one."""
@@ -67,13 +69,19 @@ class Listeners:
 
         return make_application(self._administration)
 
+    @property
+    def mqtt_ports(self) -> tuple[int, ...]:
+        return () if self.mqtt is None else tuple(each.port for each in self.mqtt.open_ports)
+
     def steps(self) -> list[Step]:
         """The start steps, to be run after everything behind the listeners has started."""
         zeromq = (
             [] if self.zeromq is None else [Step("ZeroMQ", self._open_zeromq, self.zeromq.stop)]
         )
+        mqtt = [] if self.mqtt is None else [Step("MQTT", self._open_mqtt, self.mqtt.stop)]
         return [
             *zeromq,
+            *mqtt,
             Step("listener", self._listen, self.listener.stop),
             Step("address", lambda: self._announcement.begin(self.port), self._announcement.end),
         ]
@@ -81,6 +89,10 @@ class Listeners:
     async def _open_zeromq(self) -> None:
         assert self.zeromq is not None
         self.zeromq_endpoint = await self.zeromq.start()
+
+    async def _open_mqtt(self) -> None:
+        assert self.mqtt is not None
+        await self.mqtt.start(shared=self._settings.worker is not None)
 
     async def _listen(self) -> None:
         listener = self._settings.listener

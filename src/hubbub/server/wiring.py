@@ -209,6 +209,11 @@ class Server:
         """The address of the ZeroMQ endpoint, if there is one."""
         return self._doors.zeromq_endpoint
 
+    @property
+    def mqtt_ports(self) -> tuple[int, ...]:
+        """The ports for MQTT that were opened, in the order of the settings."""
+        return self._doors.mqtt_ports
+
     def add_validator(self, collection: str, validator: Hook) -> None:
         """Validates every document of the collection before it is stored; see
         `StoringHooks.add_validator`."""

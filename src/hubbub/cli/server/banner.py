@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -16,7 +17,11 @@ DEFAULT_PORT = 8000
 
 
 def banner(
-    settings: Settings, port: int, zeromq: str | None = None, ticket: str | None = None
+    settings: Settings,
+    port: int,
+    zeromq: str | None = None,
+    ticket: str | None = None,
+    mqtt_ports: Sequence[int] = (),
 ) -> str:
     """`zeromq` is the ZeroMQ endpoint, if there is one; `ticket` logs in to the dashboard once."""
     address = address_of(settings, port)
@@ -54,10 +59,16 @@ def banner(
                         {command} put orders 'one book'{option}
                         {command} get orders{option}
   The same over ZeroMQ  {zeromq}   (a REQ socket; docs/zeromq.md)
+  Over MQTT             {_devices(mqtt_ports)}   (docs/mqtt.md)
   Webhooks              curl -X PUT -d sports {address}/hub/register   (docs/webhooks.md)
 
   Ctrl-C stops it.{path}
 """
+
+
+def _devices(ports: Sequence[int]) -> str:
+    """A command that publishes as a device does."""
+    return f"mosquitto_pub -p {ports[0]} -t news -m Hello" if ports else "no port: see the log"
 
 
 def _dashboard(settings: Settings, port: int) -> str:

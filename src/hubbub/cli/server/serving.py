@@ -98,7 +98,7 @@ def _run(settings: Settings) -> None:
 
     def started(server: Server) -> None:
         ticket = server.tickets.issue() if server.tickets is not None else None
-        click.echo(banner(settings, server.port, server.zeromq, ticket))
+        click.echo(banner(settings, server.port, server.zeromq, ticket, server.mqtt_ports))
         for caution in cautions(settings):
             click.echo(f"{click.style('caution:', fg='yellow')} {caution}", err=True)
 

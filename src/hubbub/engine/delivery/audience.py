@@ -47,7 +47,7 @@ class Audience:
         "_clock",
         "_fanout",
         "_left_out_after",
-        "_screened",
+        "_placed",
         "channel",
         "epoch",
         "filtered",
@@ -79,8 +79,9 @@ class Audience:
         self.groups: dict[Encoder, Group] = {}
         """Groups of subscribers without filters."""
         self.filtered: dict[tuple[Encoder, Screen], ScreenedGroup] = {}
-        self._screened: dict[Connection, ScreenedGroup] = {}
-        """The group of each subscriber with filters."""
+        self._placed: dict[Connection, Group] = {}
+        """The group of each subscriber with filters, or with another encoder for this channel than
+        for others."""
         self.subscribers = 0
         self.observers = 0
         """Subscribers that follow the channel only by patterns."""
@@ -106,7 +107,10 @@ class Audience:
         if self._left_out_after is not None and message.serial:
             previous, self._left_out_after = self._left_out_after, None
         for group in self.groups.values():
-            self._fanout.send(group, group.encoder.encode_message(message, self.epoch, previous))
+            unit = group.encoder.encode_message(message, self.epoch, previous)
+            if not unit:
+                continue  # nothing for this kind of client
+            self._fanout.send(group, unit)
             if group.tally is not None:
                 group.note(message, self.epoch)
         if self.filtered:
@@ -152,7 +156,9 @@ class Audience:
 
     def say(self, notice: Notice) -> None:
         for group in self.groups.values():
-            self._fanout.send(group, group.encoder.encode(notice))
+            unit = group.encoder.encode(notice)
+            if unit:
+                self._fanout.send(group, unit)
         for screened in self.filtered.values():
             screened.offer(notice)
             self._fanout.schedule(screened)
@@ -207,10 +213,12 @@ class Audience:
         return chain.from_iterable(group.connections.values() for group in groups)
 
     def rescreen(self, subscriber: Subscriber, connection: Connection) -> None:
-        """Applies a subscriber's changed filters; messages received before keep the earlier
-        ones."""
+        """Applies a subscriber's changed filters, or the connection's changed encoder for this
+        channel; messages received before keep the earlier ones."""
         group, screen = self._group_of(connection), subscriber.screen(self.channel)
-        if group is None or screen == _screen_of(group):
+        if group is None:
+            return
+        if screen == _screen_of(group) and connection.encoder_in(self.channel) is group.encoder:
             return
         for data in group.take_out(connection):
             connection.send(data)
@@ -226,27 +234,29 @@ class Audience:
             self._left_out_after = earlier(self._left_out_after, sent)
 
     def _group_of(self, connection: Connection) -> Group | None:
-        group = self._screened.get(connection) or self.groups.get(connection.encoder)
+        group = self._placed.get(connection) or self.groups.get(connection.encoder)
         return None if group is None or connection not in group.connections else group
 
     def _group_for(self, connection: Connection, screen: Screen | None) -> Group:
-        encoder = connection.encoder
+        encoder = connection.encoder_in(self.channel)
         if screen is None:
             found = self.groups.get(encoder)
             if found is None:
                 tally = self._tally(connection.technology)
                 found = self.groups[encoder] = Group(encoder, self.hub.delivery_queue, tally)
+            if encoder is not connection.encoder:
+                self._placed[connection] = found
             return found
         group = self.filtered.get((encoder, screen))
         if group is None:
             tally = self._tally(connection.technology)
             group = ScreenedGroup(encoder, self.hub.delivery_queue, tally, screen=screen)
             self.filtered[encoder, screen] = group
-        self._screened[connection] = group
+        self._placed[connection] = group
         return group
 
     def _removed(self, connection: Connection, group: Group) -> None:
-        self._screened.pop(connection, None)
+        self._placed.pop(connection, None)
         if group.connections:
             return
         if isinstance(group, ScreenedGroup):

@@ -173,6 +173,14 @@ class Session(SessionState):
         self._count_refused(amount, error)
         raise error
 
+    def rate_delay(self) -> float:
+        """Seconds until `check_rate` permits the next request, for protocols whose clients cannot
+        be refused: their connection waits instead."""
+        if self._bucket is None or self.identity.trusted:
+            return 0.0
+        self._bucket.take(0, self.clock.monotonic())
+        return self._bucket.seconds_until(1)
+
     def _count_refused(self, amount: int, error: RateLimited | QuotaExceeded) -> None:
         limits = self._host.limits
         if not isinstance(error, RateLimited):

@@ -208,5 +208,9 @@ class MessageStore(MessageHistory, Protocol):
     async def read_retained(self, hub: str, channel: str, now: int) -> Retained | None:
         """The retained message, unless it is expired at `now` (ms)."""
 
+    async def read_retained_channels(self, hub: str, start: str, now: int, most: int) -> list[str]:
+        """The first channels with a retained message that is not expired at `now` (ms), by name,
+        from this name on."""
+
     async def delete_retained(self, hub: str, channel: str, partition: int, term: int) -> None:
         """Raises `StaleOwner`."""

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.rules import AuthProvider, HubConfiguration, HubSettings, RpcRoute, Rules
+from hubbub.gateways.mqtt.settings import Mqtt, MqttListener
 from hubbub.server.settings.checks import (
     check_settings,
     endpoint_host,
@@ -51,6 +52,7 @@ __all__ = [
     "load",
 ]
 
+_MQTT_PORT = 1883
 LOOPBACK_ORIGINS = tuple(
     f"{scheme}://{host}:*"
     for scheme in ("http", "https")
@@ -131,9 +133,30 @@ def developer_settings(base: Settings) -> Settings:
         base,
         listener=replace(base.listener, allowed_origins=tuple(origins)),
         engine=replace(base.engine, allow_dynamic_hubs=True),
+        mqtt=_developer_mqtt(base),
         zeromq=replace(base.zeromq, endpoint=base.zeromq.endpoint or _endpoint_beside(base)),
         hubs={"demo": _demo_hub(), **base.hubs},
         developer=True,
+    )
+
+
+def _developer_mqtt(base: Settings) -> Mqtt:
+    """MQTT for this machine, at its usual port; any port if the system chooses the main one. Raises
+    `SettingsError`."""
+    reachable = [each.host for each in base.mqtt.listeners if not is_loopback(each.host)]
+    if reachable:
+        raise SettingsError(
+            [
+                f"mqtt.listeners has the host {reachable[0]!r}, which others can reach; developer "
+                "mode works only on this machine"
+            ]
+        )
+    at_its_port = MqttListener(port=_MQTT_PORT if base.listener.port else 0)
+    return msgspec.structs.replace(
+        base.mqtt,
+        enabled=True,
+        listeners=base.mqtt.listeners or (at_its_port,),
+        default_hub=base.mqtt.default_hub or "demo",
     )
 
 
@@ -195,6 +218,12 @@ def cautions(settings: Settings) -> list[str]:
                 f"zeromq.endpoint {zeromq.endpoint} is reachable by others without encryption; "
                 "set zeromq.curve"
             )
+    found.extend(
+        f"mqtt.listeners has {each.host}:{each.port}, which is reachable by others without TLS; "
+        "set its tls"
+        for each in settings.mqtt.listeners
+        if each.tls is None and not is_loopback(each.host)
+    )
     if "*" in listener.allowed_origins:
         found.append("listener.allowedOrigins has *: every web page may use the hubs")
     postgres = settings.storage.postgres

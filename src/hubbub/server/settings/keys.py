@@ -20,6 +20,7 @@ from hubbub.domain.secret import Secret as Secret
 from hubbub.engine.access.throttle import CallerLimits
 from hubbub.engine.outward.limits import WebhookSettings
 from hubbub.engine.push.limits import PushSettings
+from hubbub.gateways.mqtt.settings import Mqtt
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.rooms import modules
 from hubbub.server.settings.adapters import AdapterFolders
@@ -178,6 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener: ListenerSettings = ListenerSettings()
     connection: ConnectionSettings = ConnectionSettings()
     zeromq: ZeroMq = ZeroMq()
+    mqtt: Mqtt = Mqtt()
     session: SessionSettings = SessionSettings()
     limits: CallerLimits = CallerLimits()
     hub: HubTimingSettings = HubTimingSettings()

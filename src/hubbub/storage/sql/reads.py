@@ -164,6 +164,19 @@ class Reads(
         )
         return Retained(from_blob(rows[0][0]), rows[0][1]) if rows else None
 
+    @single_statement
+    async def read_retained_channels(self, hub: str, after: str, now: int, most: int) -> list[str]:
+        rows = await self._sql.fetch(
+            "SELECT channel FROM retained"
+            " WHERE hub = $1 AND channel >= $2 AND expires_at > $3"
+            " ORDER BY channel LIMIT $4",
+            hub,
+            after,
+            now,
+            most,
+        )
+        return [row[0] for row in rows]
+
     # -- the rest -----------------------------------------------------------------------------
 
     @single_statement

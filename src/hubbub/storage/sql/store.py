@@ -436,6 +436,7 @@ class SqlStore:
     )
     measure = _read(Reads.measure)
     read_retained = _read(Reads.read_retained)
+    read_retained_channels = _read(Reads.read_retained_channels)
     delete_retained = _write(Writes.delete_retained)
 
     # -- settings -----------------------------------------------------------------------------

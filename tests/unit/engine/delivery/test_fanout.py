@@ -59,6 +59,9 @@ class Ear:
         self.writes = 0
         self.reading = True
 
+    def encoder_in(self, channel: str) -> Encoder:
+        return self.encoder
+
     def send(self, data: bytes) -> None:
         self.heard += data
         self.writes += 1

@@ -1,0 +1,44 @@
+"""What a device asks of its session, and what the session answers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hubbub.domain.asking import Announcement
+from hubbub.domain.errors import HubbubError
+from hubbub.domain.events import Notice, Request
+
+
+class WantedChannels(msgspec.Struct, frozen=True):
+    """The channels and patterns that one filter stands for."""
+
+    names: tuple[str, ...]
+
+
+class FollowFilters(Request, frozen=True):
+    """Follow what the filters stand for. `kept` are names that other filters of the session stand
+    for: they stay where a filter is refused. Answered by `FiltersFollowed`, then retained messages,
+    then `FiltersSettled`."""
+
+    filters: tuple[WantedChannels, ...]
+    kept: frozenset[str]
+    req_id: int
+
+
+class FiltersFollowed(Notice, frozen=True):
+    """For each filter, why it was refused; None: it was granted."""
+
+    req_id: int
+    errors: tuple[HubbubError | None, ...]
+
+
+class FiltersSettled(Notice, frozen=True):
+    """The retained messages of the last `FollowFilters` were sent."""
+
+
+class DeviceConnected(Announcement, frozen=True, tag="device"):
+    """A device connected at the sender: a connection of the same client id that another node still
+    has is closed."""
+
+    user_id: str | None
+    client_id: str

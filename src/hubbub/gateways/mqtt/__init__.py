@@ -1,0 +1,1 @@
+"""MQTT over TCP, TLS and WebSocket."""

@@ -1,0 +1,277 @@
+"""CONNECT: which hub the client means, who it is, and whether it may come in."""
+
+from __future__ import annotations
+
+import base64
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from hubbub.domain.errors import (
+    HubbubError,
+    InvalidName,
+    InvalidToken,
+    NotAuthenticated,
+    NotPermitted,
+    TooLarge,
+)
+from hubbub.domain.permissions import ANONYMOUS, Identity
+from hubbub.engine.hub import Hub
+from hubbub.engine.mqtt.devices import DeviceKey, Devices
+from hubbub.engine.node import Node
+from hubbub.engine.publishing import check_place
+from hubbub.engine.sessions.session import Session
+from hubbub.gateways.credentials import require_authenticated
+from hubbub.gateways.mqtt.connection import V3_WINDOW, MqttConnection
+from hubbub.gateways.mqtt.messages import item_from
+from hubbub.gateways.mqtt.settings import Mqtt
+from hubbub.ports import randomness
+from hubbub.protocols.mqtt import writing
+from hubbub.protocols.mqtt.fields import Property
+from hubbub.protocols.mqtt.names import check_topic
+from hubbub.protocols.mqtt.packets import V5, Connect, Will
+from hubbub.protocols.mqtt.reasons import PacketError, Reason, for_connect
+
+logger = logging.getLogger(__name__)
+
+TECHNOLOGY: Final = "mqtt"
+TOKEN_METHOD: Final = "hubbub-token"  # noqa: S105 - the name of a method
+MAX_CLIENT_ID_CHARS: Final = 255
+_GRACE: Final = 1.5
+"""A client is given up after this many keep alives without a packet."""
+
+
+class Entrance:
+    """Admits clients: after a CONNECT there is a session, or the connection ends."""
+
+    def __init__(self, node: Node, settings: Mqtt, admit: Callable[[str], None]) -> None:
+        """`admit` accepts a new connection from an address, or raises `HubbubError`."""
+        self._node = node
+        self._devices = node.feature(Devices)
+        self._settings = settings
+        self._admit = admit
+
+    async def enter(self, connection: MqttConnection, packet: Connect, place: str | None) -> None:
+        """`place` is the hub of the listener or path, if it names one."""
+        try:
+            session, answer = await self._open(connection, packet, place)
+        except PacketError as error:
+            connection.refuse(error.reason)
+        except HubbubError as error:
+            connection.refuse(for_connect(error))
+        except Exception:
+            logger.exception("a CONNECT failed in an unforeseen way")
+            connection.refuse(Reason.UNSPECIFIED)
+        else:
+            if session is not None:
+                connection.connected(session, packet, answer, self._window(packet))
+
+    async def _open(
+        self, connection: MqttConnection, packet: Connect, place: str | None
+    ) -> tuple[Session | None, bytes]:
+        self._admit(connection.peer)
+        client_id = _client_id(packet)
+        hub, identity = await self._identify(connection, packet, place)
+        if connection.check_hub is not None:
+            connection.check_hub(hub.name)
+        if hub.missing is not None:
+            raise hub.missing
+        if packet.will is not None:
+            self._check_will(hub, identity, packet.will)
+        if connection.is_gone:
+            return None, b""
+        session = self._node.open(hub, connection, identity, connection.peer)
+        connection.session = session
+        connection.key = key = DeviceKey(hub.name, identity.user_id, client_id)
+        self._devices.enter(key, connection)
+        connection.on_end = partial(self._ended, connection, key, hub, identity, packet.will)
+        connection.keep_alive = _GRACE * self._keep_alive(packet)
+        return session, self._accepted(packet, client_id)
+
+    # -- who ------------------------------------------------------------------------------------
+
+    async def _identify(
+        self, connection: MqttConnection, packet: Connect, place: str | None
+    ) -> tuple[Hub, Identity]:
+        token = self._token(packet)
+        named, user_name = _split(packet.user_name, place)
+        if named is not None and place is not None and named != place:
+            raise NotPermitted("the user name and the address name different hubs")
+        name = named or place or (self._settings.default_hub if token is None else None)
+        if token is not None:
+            return await self._by_token(token, name, connection.peer)
+        if name is None:
+            raise NotAuthenticated("nothing names a hub: see docs/mqtt.md")
+        hub = self._node.visit(name)
+        if packet.password is not None:
+            return hub, await self._by_password(hub, packet, user_name or "", connection.peer)
+        require_authenticated(ANONYMOUS, hub)
+        return hub, ANONYMOUS
+
+    def _token(self, packet: Connect) -> str | None:
+        method = packet.properties.get(Property.AUTH_METHOD)
+        if method is not None:
+            if method != TOKEN_METHOD:
+                raise PacketError(Reason.BAD_METHOD, f"the method {method!r} is not known")
+            return _as_text(packet.properties.get(Property.AUTH_DATA, b"")) or ""
+        if packet.password is not None:
+            password = _as_text(packet.password)
+            return password if password is not None and _is_token(password) else None
+        user_name = packet.user_name
+        return user_name if user_name is not None and _is_token(user_name) else None
+
+    async def _by_token(self, token: str, name: str | None, peer: str) -> tuple[Hub, Identity]:
+        credentials = self._node.credentials
+        if name is None:
+            name, identity = self._of_token(token, peer)
+            return self._node.visit(name), identity
+        hub = self._node.visit(name)
+        identity = await credentials.verify_fetching(token, hub.name, peer)
+        return hub, identity
+
+    def _of_token(self, token: str, peer: str) -> tuple[str, Identity]:
+        """A foreign token names no hub, and one of an administrator names all."""
+        name, identity = self._node.credentials.identify(token, peer)
+        if name == "*":
+            name = self._settings.default_hub or ""
+        if not name:
+            raise NotAuthenticated("the token is for all hubs: name one")
+        return name, identity
+
+    async def _by_password(self, hub: Hub, packet: Connect, user_name: str, peer: str) -> Identity:
+        password = packet.password or b""
+        given: dict[str, Any] = {
+            "username": user_name,
+            "password": _as_text(password),
+            "clientID": packet.client_id,
+            "protocol": TECHNOLOGY,
+        }
+        if given["password"] is None:
+            given["password"] = {"base64": base64.b64encode(password).decode()}
+        try:
+            identity, issued = await self._node.authentication.exchange(
+                hub, packet.client_id, peer, msgspec.json.encode(given)
+            )
+        except NotAuthenticated as error:
+            raise InvalidToken(error.message) from None
+        return msgspec.structs.replace(
+            identity, token_id=issued.token_id, issued_at=issued.issued_at
+        )
+
+    # -- the will -------------------------------------------------------------------------------
+
+    def _check_will(self, hub: Hub, identity: Identity, will: Will) -> None:
+        if will.qos > self._settings.max_qos:
+            raise PacketError(Reason.QOS_NOT_SUPPORTED, f"QoS {will.qos} is not supported")
+        try:
+            item = item_from(
+                check_topic(will.topic), will.payload, will.qos, will.retain, will.properties
+            )
+        except InvalidName as error:
+            raise PacketError(Reason.TOPIC_INVALID, error.message) from None
+        if len(will.payload) > self._node.limits.message_bytes:
+            raise TooLarge(f"the will has {len(will.payload)} bytes")
+        check_place(hub, identity, item)
+
+    def _ended(
+        self,
+        connection: MqttConnection,
+        key: DeviceKey,
+        hub: Hub,
+        identity: Identity,
+        will: Will | None,
+        took_leave: bool,
+    ) -> None:
+        """The session ends with its connection, and so does the delay of its will."""
+        self._devices.leave(key, connection)
+        if will is None or took_leave:
+            return
+        session = connection.session
+        item = item_from(
+            check_topic(will.topic), will.payload, will.qos, will.retain, will.properties
+        )
+        try:
+            self._node.publisher.publish(
+                hub, identity, item, None, TECHNOLOGY, None if session is None else session.id
+            )
+        except HubbubError as error:
+            hub.counters.messages_refused += 1
+            logger.info("the will of %r in hub %r is refused: %s", key.client_id, hub.name, error)
+
+    # -- the answer -----------------------------------------------------------------------------
+
+    def _keep_alive(self, packet: Connect) -> int:
+        most = self._settings.max_keep_alive
+        if packet.version == V5 and not 0 < packet.keep_alive <= most:
+            return most
+        return packet.keep_alive
+
+    def _window(self, packet: Connect) -> int:
+        if packet.version != V5:
+            return V3_WINDOW
+        asked: int = packet.properties.get(Property.RECEIVE_MAXIMUM, 65_535)
+        return min(asked, self._settings.max_inflight)
+
+    def _accepted(self, packet: Connect, client_id: str) -> bytes:
+        settings = self._settings
+        if packet.version != V5:
+            return writing.connack(packet.version, Reason.SUCCESS)
+        given: list[tuple[Property, Any]] = []
+        if settings.topic_alias_maximum:
+            given.append((Property.ALIAS_MAXIMUM, settings.topic_alias_maximum))
+        if not packet.client_id:
+            given.append((Property.ASSIGNED_CLIENT_ID, client_id))
+        keep_alive = self._keep_alive(packet)
+        if keep_alive != packet.keep_alive:
+            given.append((Property.SERVER_KEEP_ALIVE, keep_alive))
+        if packet.properties.get(Property.SESSION_EXPIRY):
+            given.append((Property.SESSION_EXPIRY, 0))
+        if settings.max_qos < 2:
+            given.append((Property.MAXIMUM_QOS, settings.max_qos))
+        if Property.AUTH_METHOD in packet.properties:
+            given.append((Property.AUTH_METHOD, TOKEN_METHOD))
+        given.append((Property.MAXIMUM_PACKET, settings.max_packet_bytes))
+        given.append((Property.RECEIVE_MAXIMUM, settings.receive_maximum))
+        given.append((Property.SHARED_AVAILABLE, 0))
+        return writing.connack(V5, Reason.SUCCESS, False, given)
+
+
+def _client_id(packet: Connect) -> str:
+    """The client's id, or a new one."""
+    if len(packet.client_id) > MAX_CLIENT_ID_CHARS or not (
+        packet.client_id or packet.clean or packet.version == V5
+    ):
+        raise PacketError(
+            Reason.CLIENT_ID_INVALID, f"a client id has 1 to {MAX_CLIENT_ID_CHARS} characters"
+        )
+    return packet.client_id or f"auto-{randomness.token_urlsafe(16)}"
+
+
+def _split(user_name: str | None, place: str | None) -> tuple[str | None, str | None]:
+    """The hub and the user of `hub:user`; where the address names the hub, the whole is a user."""
+    if user_name is None or place is not None:
+        return None, user_name
+    hub, separator, user = user_name.partition(":")
+    return (hub, user) if separator else (None, user_name)
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _is_token(text: str) -> bool:
+    """Whether the text looks like a JWT."""
+    if text.count(".") != 2:
+        return False
+    header = text.partition(".")[0]
+    try:
+        found = msgspec.json.decode(base64.urlsafe_b64decode(header + "=" * (-len(header) % 4)))
+    except (ValueError, msgspec.DecodeError):
+        return False
+    return isinstance(found, dict)

@@ -1,0 +1,23 @@
+"""Creates the MQTT door from the settings. Its code is imported only if it is enabled."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hubbub.server.settings import Settings
+
+if TYPE_CHECKING:
+    from hubbub.engine.node import Node
+    from hubbub.gateways.listener import Listener
+    from hubbub.gateways.mqtt.door import MqttDoor
+
+
+def make_door(settings: Settings, node: Node, listener: Listener) -> MqttDoor | None:
+    """None if MQTT is not enabled. In developer mode a port that is taken is only a warning."""
+    if not settings.mqtt.enabled:
+        return None
+    from hubbub.gateways.mqtt.door import WORD, MqttDoor
+
+    door = MqttDoor(node, settings.mqtt, settings.listener, listener, settings.developer)
+    listener.add_sockets(WORD, door)
+    return door
