@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -14,10 +15,11 @@ if TYPE_CHECKING:
 
 def make_door(settings: Settings, node: Node, listener: Listener) -> MqttDoor | None:
     """None if MQTT is not enabled. In developer mode a port that is taken is only a warning."""
-    if not settings.mqtt.enabled:
+    mqtt = settings.of(Mqtt)
+    if not mqtt.enabled:
         return None
     from hubbub.gateways.mqtt.door import WORD, MqttDoor
 
-    door = MqttDoor(node, settings.mqtt, settings.listener, listener, settings.developer)
+    door = MqttDoor(node, mqtt, settings.listener, listener, settings.developer)
     listener.add_sockets(WORD, door)
     return door

@@ -165,6 +165,7 @@ class MessagesContract:
                 structured={"published": 7, "more": {"k": [None]}},
                 media_type="text/x-log",
                 traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+                qos=1,
             ),
         )
         assert full.attributes is not None
@@ -487,6 +488,16 @@ class MessagesContract:
         await store.delete_retained("demo", "news", PARTITION, term)
         await store.delete_retained("demo", "news", PARTITION, term)
         assert await store.read_retained("demo", "news", 0) is None
+
+    @pytest.mark.spec("MQTT-04")
+    async def test_channels_with_a_retained_message_are_found_by_name(self, store: Store) -> None:
+        term = await own(store)
+        for channel, until in (("b:2", 100), ("a", 100), ("b:1", 100), ("b:0", 50), ("Ü", 100)):
+            kept = message(0, id=channel, channel=channel)
+            await store.save_retained(kept, until, PARTITION, term)
+        assert await store.read_retained_channels("demo", "b:", 60, 10) == ["b:1", "b:2", "Ü"]
+        assert await store.read_retained_channels("demo", "", 60, 2) == ["a", "b:1"]
+        assert await store.read_retained_channels("other", "", 60, 2) == []
 
     @pytest.mark.spec("LIVE-12")
     async def test_an_append_can_retain_and_the_last_of_a_call_wins(self, store: Store) -> None:

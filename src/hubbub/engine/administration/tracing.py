@@ -125,6 +125,9 @@ class _Ear:
         self.error: HubbubError | None = None
         self.ended = asyncio.Event()
 
+    def encoder_in(self, channel: str) -> Encoder:
+        return self.encoder
+
     def send(self, data: bytes) -> None:
         """Does nothing: the encoder has collected the notice."""
 

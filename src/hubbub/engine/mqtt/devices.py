@@ -22,7 +22,7 @@ class Device(Protocol):
         """Another connection of the same device begins: ends this one."""
 
 
-class Devices(Room):
+class ConnectedDevices(Room):
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._devices: dict[DeviceKey, Device] = {}

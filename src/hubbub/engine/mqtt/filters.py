@@ -26,7 +26,7 @@ from hubbub.ports.storage import Store
 _PAGE = 500
 
 
-class Filters(Room):
+class FilterRequests(Room):
     def __init__(
         self, subscriptions: Subscriptions, store: Store, clock: Clock, limits: EngineLimits
     ) -> None:

@@ -6,8 +6,8 @@ from hubbub.engine.access.registry import AccessRegistry
 from hubbub.engine.channels.parts import OwnerParts
 from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.delivery.feed_part import RoomFeeds
-from hubbub.engine.mqtt.devices import Devices
-from hubbub.engine.mqtt.filters import Filters
+from hubbub.engine.mqtt.devices import ConnectedDevices
+from hubbub.engine.mqtt.filters import FilterRequests
 from hubbub.engine.node import Node
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
@@ -16,7 +16,9 @@ FEEDS = RoomFeeds()
 
 
 def at_node(node: Node, store: Store) -> tuple[object, ...]:
-    return Devices(node.bus), Filters(node.subscriptions, store, node.clock, node.limits)
+    return ConnectedDevices(node.bus), FilterRequests(
+        node.subscriptions, store, node.clock, node.limits
+    )
 
 
 def at_owner(parts: OwnerParts, access: AccessRegistry, journal: Journal) -> tuple[OwnerRoom, ...]:

@@ -27,11 +27,11 @@ from hubbub.engine.mqtt.requests import (
     FollowFilters,
     WantedChannels,
 )
+from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.engine.sessions.session import Session
 from hubbub.gateways.mqtt.encoders import OwnEncoder, SharedEncoders, bare, framed
 from hubbub.gateways.mqtt.messages import item_from
 from hubbub.gateways.mqtt.options import ChannelOptions, DeviceFilters, FilterOptions
-from hubbub.gateways.mqtt.settings import Mqtt
 from hubbub.gateways.outlet import Outlet
 from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, AddressUsage, Turns
 from hubbub.ports.clock import Clock
@@ -50,8 +50,8 @@ from hubbub.protocols.mqtt.packets import (
     AuthPacket,
     Connect,
     DisconnectPacket,
-    Packet,
-    PacketReader,
+    MqttPacket,
+    MqttReader,
     PingPacket,
     PublishPacket,
     SubscribePacket,
@@ -67,7 +67,7 @@ from hubbub.protocols.mqtt.reasons import (
     for_subscribe,
     violation,
 )
-from hubbub.protocols.mqtt.window import Window
+from hubbub.protocols.mqtt.window import DeliveryWindow
 from hubbub.protocols.websocket import FrameError, FrameReader, Opcode, close_frame, frame
 
 MAX_CONNECT_BYTES: Final = 65_536
@@ -182,7 +182,7 @@ class MqttConnection(Outlet):
         self._connecting = connecting
         self._closed = closed
         self._encoders = shared
-        self._reader = PacketReader(min(MAX_CONNECT_BYTES, settings.max_packet_bytes))
+        self._reader = MqttReader(min(MAX_CONNECT_BYTES, settings.max_packet_bytes))
         self.address = turns.address_of(peer)
         self.usage = AddressUsage()
         self.peer = peer
@@ -209,7 +209,7 @@ class MqttConnection(Outlet):
         self._incoming: dict[int, _Publication] = {}
         self._publishing = 0
         """Messages with QoS 1 from the client that are not acknowledged yet."""
-        self._window: Window | None = None
+        self._window: DeliveryWindow | None = None
         self._unread = b""
         self._queued = False
         self._paused = False
@@ -309,7 +309,7 @@ class MqttConnection(Outlet):
     def held_bytes(self) -> int:
         return self.buffered + self._reader.held_bytes + len(self._unread)
 
-    def _take(self, packet: Packet) -> int:
+    def _take(self, packet: MqttPacket) -> int:
         """Returns the packet's cost besides 1."""
         if isinstance(packet, Connect):
             self.version = packet.version
@@ -349,7 +349,7 @@ class MqttConnection(Outlet):
             self.max_packet,
         )
         self._reader.most_bytes = self._settings.max_packet_bytes
-        self._window = Window(packet.version, window)
+        self._window = DeliveryWindow(packet.version, window)
         self._write(answer)
         self.resume_reading()
 

@@ -12,6 +12,7 @@ from typing import Final, cast
 import msgspec
 
 from hubbub.domain.errors import BadRequest, GoingAway, Overloaded
+from hubbub.engine.mqtt.settings import Mqtt, MqttListener
 from hubbub.engine.node import Node
 from hubbub.gateways.credentials import offered_subprotocols
 from hubbub.gateways.handshake import checked_key, switching
@@ -21,7 +22,6 @@ from hubbub.gateways.listener import Listener, tls_context
 from hubbub.gateways.mqtt.connection import MqttConnection
 from hubbub.gateways.mqtt.encoders import SharedEncoders
 from hubbub.gateways.mqtt.entrance import Entrance
-from hubbub.gateways.mqtt.settings import Mqtt, MqttListener
 from hubbub.gateways.settings import ListenerSettings
 from hubbub.gateways.sockets import bound_unsent
 from hubbub.protocols.mqtt.packets import Connect

@@ -20,14 +20,14 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.engine.hub import Hub
-from hubbub.engine.mqtt.devices import DeviceKey, Devices
+from hubbub.engine.mqtt.devices import ConnectedDevices, DeviceKey
+from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.engine.node import Node
 from hubbub.engine.publishing import check_place
 from hubbub.engine.sessions.session import Session
 from hubbub.gateways.credentials import require_authenticated
 from hubbub.gateways.mqtt.connection import V3_WINDOW, MqttConnection
 from hubbub.gateways.mqtt.messages import item_from
-from hubbub.gateways.mqtt.settings import Mqtt
 from hubbub.ports import randomness
 from hubbub.protocols.mqtt import writing
 from hubbub.protocols.mqtt.fields import Property
@@ -50,7 +50,7 @@ class Entrance:
     def __init__(self, node: Node, settings: Mqtt, admit: Callable[[str], None]) -> None:
         """`admit` accepts a new connection from an address, or raises `HubbubError`."""
         self._node = node
-        self._devices = node.feature(Devices)
+        self._devices = node.feature(ConnectedDevices)
         self._settings = settings
         self._admit = admit
 

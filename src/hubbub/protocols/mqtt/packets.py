@@ -31,7 +31,7 @@ SUBSCRIBE, SUBACK, UNSUBSCRIBE, UNSUBACK, PINGREQ, PINGRESP, DISCONNECT, AUTH = 
 MAX_FILTERS_IN_A_PACKET: Final = 100
 
 
-class Packet(msgspec.Struct, frozen=True):
+class MqttPacket(msgspec.Struct, frozen=True):
     """A packet from a client."""
 
 
@@ -43,7 +43,7 @@ class Will(msgspec.Struct, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class Connect(Packet, frozen=True):
+class Connect(MqttPacket, frozen=True):
     version: int
     client_id: str
     clean: bool
@@ -54,7 +54,7 @@ class Connect(Packet, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class PublishPacket(Packet, frozen=True):
+class PublishPacket(MqttPacket, frozen=True):
     topic: str
     """Empty: the topic of the alias."""
     payload: bytes
@@ -65,7 +65,7 @@ class PublishPacket(Packet, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class AckPacket(Packet, frozen=True):
+class AckPacket(MqttPacket, frozen=True):
     """A PUBACK, PUBREC, PUBREL or PUBCOMP."""
 
     kind: int
@@ -81,27 +81,27 @@ class WantedFilter(msgspec.Struct, frozen=True):
     retain_handling: int = 0
 
 
-class SubscribePacket(Packet, frozen=True):
+class SubscribePacket(MqttPacket, frozen=True):
     packet_id: int
     filters: tuple[WantedFilter, ...]
     identifier: int = 0
 
 
-class UnsubscribePacket(Packet, frozen=True):
+class UnsubscribePacket(MqttPacket, frozen=True):
     packet_id: int
     filters: tuple[str, ...]
 
 
-class PingPacket(Packet, frozen=True):
+class PingPacket(MqttPacket, frozen=True):
     pass
 
 
-class DisconnectPacket(Packet, frozen=True):
+class DisconnectPacket(MqttPacket, frozen=True):
     reason: int = 0
     session_expiry: int | None = None
 
 
-class AuthPacket(Packet, frozen=True):
+class AuthPacket(MqttPacket, frozen=True):
     reason: int
     method: str | None = None
     data: bytes = b""
@@ -278,7 +278,7 @@ def _auth(body: Body, flags: int, version: int) -> AuthPacket:
 
 _RECEIVED = frozenset((0x00, 0x10, 0x80, 0x83, 0x87, 0x90, 0x91, 0x97, 0x99))
 _RELEASED = frozenset((0x00, 0x92))
-_READERS: Mapping[int, tuple[int | None, Callable[[Body, int, int], Packet]]] = {
+_READERS: Mapping[int, tuple[int | None, Callable[[Body, int, int], MqttPacket]]] = {
     CONNECT: (0, _connect),
     PUBLISH: (None, _publish),
     PUBACK: (0, _ack(PUBACK, _RECEIVED)),
@@ -294,7 +294,7 @@ _READERS: Mapping[int, tuple[int | None, Callable[[Body, int, int], Packet]]] = 
 """The reserved bits of each packet that clients send (None: flags of its own), and its reader."""
 
 
-def decode(first: int, body: bytes, version: int) -> Packet:
+def decode(first: int, body: bytes, version: int) -> MqttPacket:
     """The packet with this first byte. `version` is ignored for CONNECT. Raises `PacketError`."""
     kind, flags = first >> 4, first & 0x0F
     found = _READERS.get(kind)
@@ -308,7 +308,7 @@ def decode(first: int, body: bytes, version: int) -> Packet:
     return read(Body(body), flags, version)
 
 
-class PacketReader:
+class MqttReader:
     """Cuts a stream of bytes into packets. The size of a packet is limited by what its fixed header
     says, before the rest has arrived."""
 
@@ -327,7 +327,7 @@ class PacketReader:
     def feed(self, data: bytes) -> None:
         self._buffer += data
 
-    def next(self) -> Packet | None:
+    def next(self) -> MqttPacket | None:
         """The next whole packet; None until there is one. After a `PacketError` nothing more may be
         read."""
         buffer = self._buffer

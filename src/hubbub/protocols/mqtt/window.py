@@ -12,7 +12,7 @@ from hubbub.protocols.mqtt.writing import ack, numbered
 MAX_ID = 65_535
 
 
-class Window:
+class DeliveryWindow:
     """At most `most` messages are unacknowledged; the others wait, in order."""
 
     __slots__ = ("_last_id", "_most", "_sent", "_version", "_waiting", "waiting_bytes")

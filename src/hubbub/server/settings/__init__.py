@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hubbub.domain.rules import AuthProvider, HubConfiguration, HubSettings, RpcRoute, Rules
-from hubbub.gateways.mqtt.settings import Mqtt, MqttListener
+from hubbub.engine.mqtt.settings import CATEGORY, USUAL_PORT, Mqtt
 from hubbub.server.settings.checks import (
     check_settings,
     endpoint_host,
@@ -52,7 +52,6 @@ __all__ = [
     "load",
 ]
 
-_MQTT_PORT = 1883
 LOOPBACK_ORIGINS = tuple(
     f"{scheme}://{host}:*"
     for scheme in ("http", "https")
@@ -133,7 +132,7 @@ def developer_settings(base: Settings) -> Settings:
         base,
         listener=replace(base.listener, allowed_origins=tuple(origins)),
         engine=replace(base.engine, allow_dynamic_hubs=True),
-        mqtt=_developer_mqtt(base),
+        rooms={**base.rooms, CATEGORY: _developer_mqtt(base)},
         zeromq=replace(base.zeromq, endpoint=base.zeromq.endpoint or _endpoint_beside(base)),
         hubs={"demo": _demo_hub(), **base.hubs},
         developer=True,
@@ -143,7 +142,8 @@ def developer_settings(base: Settings) -> Settings:
 def _developer_mqtt(base: Settings) -> Mqtt:
     """MQTT for this machine, at its usual port; any port if the system chooses the main one. Raises
     `SettingsError`."""
-    reachable = [each.host for each in base.mqtt.listeners if not is_loopback(each.host)]
+    given = base.of(Mqtt)
+    reachable = [each.host for each in given.listeners if not is_loopback(each.host)]
     if reachable:
         raise SettingsError(
             [
@@ -151,13 +151,7 @@ def _developer_mqtt(base: Settings) -> Mqtt:
                 "mode works only on this machine"
             ]
         )
-    at_its_port = MqttListener(port=_MQTT_PORT if base.listener.port else 0)
-    return msgspec.structs.replace(
-        base.mqtt,
-        enabled=True,
-        listeners=base.mqtt.listeners or (at_its_port,),
-        default_hub=base.mqtt.default_hub or "demo",
-    )
+    return given.for_developers(USUAL_PORT if base.listener.port else 0, "demo")
 
 
 def _endpoint_beside(base: Settings) -> str:
@@ -221,7 +215,7 @@ def cautions(settings: Settings) -> list[str]:
     found.extend(
         f"mqtt.listeners has {each.host}:{each.port}, which is reachable by others without TLS; "
         "set its tls"
-        for each in settings.mqtt.listeners
+        for each in settings.of(Mqtt).listeners
         if each.tls is None and not is_loopback(each.host)
     )
     if "*" in listener.allowed_origins:

@@ -11,7 +11,7 @@ from pathlib import Path
 from hubbub.domain.errors import InvalidToken
 from hubbub.domain.permissions import Identity
 from hubbub.domain.setting_checks import origin_problem, url_problem
-from hubbub.gateways.mqtt.settings import Mqtt
+from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.gateways.origins import is_host
 from hubbub.server.settings.cluster_checks import cluster_problems
 from hubbub.server.settings.keys import Secret, Settings
@@ -48,8 +48,11 @@ def check_settings(reader: SettingsReader, settings: Settings) -> None:
     _check_secrets(reader, settings)
     _check_postgres(reader, settings)
     _check_zeromq(reader, settings.zeromq)
-    _check_mqtt(reader, settings.mqtt)
-    for found in (*cluster_problems(settings), *_stream_problems(settings)):
+    for found in (
+        *cluster_problems(settings),
+        *_stream_problems(settings),
+        *settings.of(Mqtt).problems(),
+    ):
         reader.note(found)
     problem = url_problem(settings.admin.url) if settings.admin.url is not None else None
     if problem is not None:
@@ -171,16 +174,6 @@ def _check_zeromq(reader: SettingsReader, zeromq: ZeroMq) -> None:
             reader.note(f"zeromq.curve.clients: {error.message}")
     if len({client.public_key for client in curve.clients}) < len(curve.clients):
         reader.note("zeromq.curve.clients has the same publicKey twice")
-
-
-def _check_mqtt(reader: SettingsReader, mqtt: Mqtt) -> None:
-    if not mqtt.enabled and mqtt != Mqtt():
-        reader.note("mqtt has no effect without mqtt.enabled; set that to true, or leave it out")
-    ports = [(each.host, each.port) for each in mqtt.listeners if each.port]
-    if len(set(ports)) < len(ports):
-        reader.note("mqtt.listeners has the same host and port twice")
-    if mqtt.send_buffer_bytes < 2 * mqtt.max_packet_bytes:
-        reader.note("mqtt.sendBufferBytes must be at least twice mqtt.maxPacketBytes")
 
 
 def _check_buffers(reader: SettingsReader, settings: Settings) -> None:

@@ -9,7 +9,7 @@ environment. Durations are in seconds unless stated otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,6 @@ from hubbub.domain.secret import Secret as Secret
 from hubbub.engine.access.throttle import CallerLimits
 from hubbub.engine.outward.limits import WebhookSettings
 from hubbub.engine.push.limits import PushSettings
-from hubbub.gateways.mqtt.settings import Mqtt
 from hubbub.gateways.settings import ConnectionSettings, ListenerSettings
 from hubbub.rooms import modules
 from hubbub.server.settings.adapters import AdapterFolders
@@ -172,6 +171,9 @@ class Debug(msgspec.Struct, frozen=True, kw_only=True):
     """Log each HTTP request (tokens are never logged)."""
 
 
+RoomSettings = TypeVar("RoomSettings", bound=msgspec.Struct)
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """All checked settings. `developer` is set only by `serve --dev`, and `worker` by `serve
     --workers`: the number of a process that shares its port and its data folder with others."""
@@ -179,7 +181,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     listener: ListenerSettings = ListenerSettings()
     connection: ConnectionSettings = ConnectionSettings()
     zeromq: ZeroMq = ZeroMq()
-    mqtt: Mqtt = Mqtt()
     session: SessionSettings = SessionSettings()
     limits: CallerLimits = CallerLimits()
     hub: HubTimingSettings = HubTimingSettings()
@@ -211,6 +212,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         room = ROOM_CATEGORIES.get(name)
         found = getattr(self, name) if room is None else self.rooms.get(name, room())
         assert isinstance(found, msgspec.Struct)
+        return found
+
+    def of(self, kind: type[RoomSettings]) -> RoomSettings:
+        """The values of a room's category, by their type."""
+        name = next(name for name, each in ROOM_CATEGORIES.items() if each is kind)
+        found = self.category(name)
+        assert isinstance(found, kind)
         return found
 
     @property

@@ -1,4 +1,4 @@
-"""Packet ids, acknowledgements, and the window of a client."""
+"""MqttPacket ids, acknowledgements, and the window of a client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from hubbub.protocols.mqtt.packets import PUBACK, PUBCOMP, PUBREC, PUBREL, V5, decode
 from hubbub.protocols.mqtt.reasons import Reason
-from hubbub.protocols.mqtt.window import MAX_ID, Window
+from hubbub.protocols.mqtt.window import MAX_ID, DeliveryWindow
 from hubbub.protocols.mqtt.writing import ack, publish
 
 pytestmark = pytest.mark.spec("MQTT-03")
@@ -21,7 +21,7 @@ def id_of(written: bytes) -> int:
 
 
 def test_what_the_window_has_no_room_for_waits_in_order() -> None:
-    window = Window(V5, 2)
+    window = DeliveryWindow(V5, 2)
     first, second = window.send(message(1)), window.send(message(2))
     assert (id_of(first), id_of(second)) == (1, 2)
     assert window.send(message(1, b"third")) == b""
@@ -36,7 +36,7 @@ def test_what_the_window_has_no_room_for_waits_in_order() -> None:
 
 
 def test_ids_in_flight_are_not_given_again() -> None:
-    window = Window(V5, MAX_ID)
+    window = DeliveryWindow(V5, MAX_ID)
     for _ in range(MAX_ID):
         window.send(message(1))
     assert window.in_flight == MAX_ID
@@ -46,7 +46,7 @@ def test_ids_in_flight_are_not_given_again() -> None:
 
 
 def test_unknown_ids_are_answered_or_ignored() -> None:
-    window = Window(V5, 5)
+    window = DeliveryWindow(V5, 5)
     assert window.acknowledged(PUBACK, 9, 0) == b""
     assert window.acknowledged(PUBCOMP, 9, 0) == b""
     unknown = window.acknowledged(PUBREC, 9, 0)

@@ -1,14 +1,17 @@
-"""The keys of the MQTT door; `server.settings.keys` says how to read them."""
+"""The category `mqtt` of the configuration."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from hubbub.protocols.mqtt.fields import MAX_LENGTH
+CATEGORY = "mqtt"
+USUAL_PORT = 1883
+_LARGEST_PACKET = 268_435_455
 
 
 class MqttTls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
@@ -39,7 +42,7 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     1883."""
     default_hub: str | None = None
     """The hub of clients that name none, by their listener, path, user name or token."""
-    max_packet_bytes: Annotated[int, Meta(ge=1024, le=MAX_LENGTH)] = 262_144
+    max_packet_bytes: Annotated[int, Meta(ge=1024, le=_LARGEST_PACKET)] = 262_144
     """Maximum size of a packet from a client; of a CONNECT 65,536."""
     send_buffer_bytes: Annotated[int, Meta(ge=4096, le=1 << 30)] = 1 << 20
     """Bytes that wait for a client at most, also for its acknowledgements; one that reads too
@@ -64,3 +67,25 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     metadata: bool = False
     """Add the event, message id, publisher and serial of messages as user properties
     `hubbub-event`, `hubbub-msg-id`, `hubbub-publisher` and `hubbub-serial`."""
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong with the keys together."""
+        if not self.enabled and self != Mqtt():
+            yield "mqtt has no effect without mqtt.enabled; set that to true, or leave it out"
+        ports = [(each.host, each.port) for each in self.listeners if each.port]
+        if len(set(ports)) < len(ports):
+            yield "mqtt.listeners has the same host and port twice"
+        if self.send_buffer_bytes < 2 * self.max_packet_bytes:
+            yield "mqtt.sendBufferBytes must be at least twice mqtt.maxPacketBytes"
+
+    def for_developers(self, port: int, hub: str) -> Mqtt:
+        """The values of developer mode: on, for this machine, with this default hub."""
+        return msgspec.structs.replace(
+            self,
+            enabled=True,
+            listeners=self.listeners or (MqttListener(port=port),),
+            default_hub=self.default_hub or hub,
+        )
+
+
+SETTINGS = Mqtt
