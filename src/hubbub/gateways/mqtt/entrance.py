@@ -105,7 +105,7 @@ class Entrance:
             return await self._by_token(token, name, connection.peer)
         if name is None:
             raise NotAuthenticated("nothing names a hub: see docs/mqtt.md")
-        hub = self._node.visit(name)
+        hub = self._node.visit(name, connection.peer)
         if packet.password is not None:
             return hub, await self._by_password(hub, packet, user_name or "", connection.peer)
         require_authenticated(ANONYMOUS, hub)
@@ -127,8 +127,8 @@ class Entrance:
         credentials = self._node.credentials
         if name is None:
             name, identity = self._of_token(token, peer)
-            return self._node.visit(name), identity
-        hub = self._node.visit(name)
+            return self._node.visit(name, peer), identity
+        hub = self._node.visit(name, peer)
         identity = await credentials.verify_fetching(token, hub.name, peer)
         return hub, identity
 
