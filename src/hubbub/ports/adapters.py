@@ -183,12 +183,14 @@ class HubChannels(Protocol):
 
     async def publish(self, channel: str, message: PeerMessage, key: str) -> None:
         """Publishes the message, stored if the channel stores; a repeat with the same `key` is not
-        stored twice. Raises `HubbubError`."""
+        stored twice. The header `message` of the copy is the message's id. Raises
+        `HubbubError`."""
         ...
 
     async def take(self, channel: str, reader: str) -> Pulled | None:
         """Returns the next message that `reader`, a durable subscription owned by the hub, has not
-        acknowledged; its receipt is for `acknowledge`. Raises `HubbubError`."""
+        acknowledged; its receipt is for `acknowledge`. Type and subtype are empty where the
+        channel's message has none. Raises `HubbubError`."""
         ...
 
     async def follow(self, channel: str, reader: str) -> None:

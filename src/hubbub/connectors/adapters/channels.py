@@ -3,6 +3,9 @@ messages of a channel come in."""
 
 from __future__ import annotations
 
+import msgspec
+
+from hubbub.domain.communication.messages import FieldText, NeededText, PeerMessage
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.fields import Name
 from hubbub.domain.rules import Setting
@@ -24,11 +27,17 @@ class ChannelAdapterSettings(Setting, frozen=True):
 
 
 class ChannelPullSettings(Setting, frozen=True):
-    """A channel that stores. `reader` names the durable subscription; default: the adapter's
-    name."""
+    """A channel that stores. `reader` names the durable subscription; default: the adapter's name.
+    A message of the channel without a subtype is an ordinary one, which no peer sent."""
 
     channel: Name
     reader: Name | None = None
+    type: FieldText = ""
+    """The type of ordinary messages; default: their event, or `MESSAGE`."""
+    subtype: NeededText = "TEXT"
+    """The subtype of ordinary messages."""
+    receiver: FieldText = ""
+    """The receiver of messages that name none."""
 
 
 @adapter(name="channel", settings=ChannelAdapterSettings)
@@ -52,6 +61,7 @@ class ChannelOut:
 @adapter(name="channel-in", settings=ChannelPullSettings, direction="pull")
 class ChannelIn:
     def __init__(self, settings: ChannelPullSettings, context: AdapterContext) -> None:
+        self._settings = settings
         self._channel = settings.channel
         self._reader = settings.reader or context.name
         self._channels = context.channels
@@ -64,9 +74,19 @@ class ChannelIn:
 
     async def pull(self) -> Pulled | None:
         try:
-            return await self._channels.take(self._channel, self._reader)
+            pulled = await self._channels.take(self._channel, self._reader)
         except HubbubError as error:
             raise _failure(error) from None
+        if pulled is None:
+            return None
+        return msgspec.structs.replace(pulled, message=self._complete(pulled.message))
+
+    def _complete(self, message: PeerMessage) -> PeerMessage:
+        settings = self._settings
+        if not message.subtype:
+            kind = settings.type or message.type or "MESSAGE"
+            message = msgspec.structs.replace(message, type=kind, subtype=settings.subtype)
+        return msgspec.structs.replace(message, receiver=message.receiver or settings.receiver)
 
     async def settle(self, receipt: object) -> None:
         try:

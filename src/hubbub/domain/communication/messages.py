@@ -29,6 +29,8 @@ FAILED: Final = "FAILED"
 
 COLLECTIVE: Final = "collective:"
 COMPONENT: Final = "component:"
+STRANGER: Final = "stranger:"
+"""The prefix of the receiver of an answer to somebody who is no peer; the address follows."""
 AUTHENTICATION_MANAGER: Final = "component:AuthenticationManager"
 MESSAGE_INFO_SERVICE: Final = "component:MessageInfoService"
 COMMUNICATION: Final = "component:Communication"
@@ -138,6 +140,11 @@ def check_fields(message: PeerMessage) -> PeerMessage:
         identifier = getattr(message, name)
         if identifier and not name_of(identifier):
             raise InvalidAttribute(f"{name} is {identifier!r}; a name must follow the colon")
+    if message.receiver.startswith(STRANGER) or message.sender.startswith(STRANGER):
+        raise InvalidAttribute(
+            "strangers are only answered: leave the receiver out, and refer to their message"
+            " (refersTo)"
+        )
     if message.id.endswith(HUB_IDS):
         raise InvalidAttribute(
             f"id is {message.id[:40]!r}; ids that end with {' or '.join(HUB_IDS)} are the hub's own"

@@ -20,6 +20,7 @@ from hubbub.domain.communication.messages import (
     CONTROL,
     ERROR,
     MAX_TEXT,
+    STRANGER,
     PeerMessage,
     name_of,
 )
@@ -53,6 +54,8 @@ def rule_problem(rule: RoutingRule) -> tuple[str, str] | None:
     valid."""
     if not rule.route or not all(map(name_of, rule.route)):
         return "route", "names no receiver, or one without a name; give at least one"
+    if any(each.startswith(STRANGER) for each in rule.route):
+        return "route", "names a stranger; strangers are only answered"
     if not any(_fields(rule)):
         return "type", "is missing, and so are subtype, receiver and sender; give at least one"
     return None

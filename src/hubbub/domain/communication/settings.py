@@ -38,6 +38,9 @@ class CommunicationSettings(Setting, frozen=True):
     discarded."""
     token_seconds: Annotated[int, Meta(ge=1, le=86_400 * 30)] = 600
     """Lifetime of a peer's token."""
+    strangers: Annotated[str, Meta(max_length=256)] = ""
+    """The adapter, of the kind `email`, by which peers' answers go to people who are no peers and
+    wrote to the hub by e-mail. Empty: such people get no answer."""
 
 
 MOST_PER_LOOK: Final = 1000

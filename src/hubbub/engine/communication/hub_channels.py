@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.communication.contents import media_type_header, payload_of
-from hubbub.domain.communication.following import fit
+from hubbub.domain.communication.following import ORIGINAL, fit
 from hubbub.domain.communication.messages import MAX_TTL_MS, PeerMessage
 from hubbub.domain.errors import NotSubscribed, TopicNotFound
 from hubbub.domain.messages import Message
@@ -29,12 +29,14 @@ class ChannelsOfHub:
 
     async def publish(self, channel: str, message: PeerMessage, key: str) -> None:
         hub = self._node.hub(self._hub)
+        headers = {**message.headers, ORIGINAL: message.id}
+        copy = msgspec.structs.replace(message, headers=headers)
         item = PublishItem(
             channel,
             message.type,
             *payload_of(message.content),
             store=hub.rules_for(channel).store,
-            attributes=to_logged(self._hub, message, 0, "").attributes,
+            attributes=to_logged(self._hub, copy, 0, "").attributes,
             idempotency_key=key,
         )
         _, outcome = await self._node.publisher.settle(hub, _HUB_ITSELF, item, "communication")
@@ -63,12 +65,12 @@ class ChannelsOfHub:
 
 
 def _read(message: Message) -> PeerMessage:
-    """Fields of channel messages may be longer than those of peer messages, and have no subtype."""
+    """Fields of channel messages may be longer than those of peer messages."""
     read = from_logged(message)
     return msgspec.structs.replace(
         read,
-        type=fit(read.type) or "MESSAGE",
-        subtype=fit(read.subtype) or "TEXT",
+        type=fit(read.type),
+        subtype=fit(read.subtype),
         sender=fit(read.sender or message.publisher or ""),
         receiver=fit(read.receiver),
         conversation_id=fit(read.conversation_id),

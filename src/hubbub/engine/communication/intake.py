@@ -14,15 +14,20 @@ from hubbub.domain.communication.information import MessageInfo, read_question
 from hubbub.domain.communication.messages import (
     AUTH,
     AUTHENTICATION_MANAGER,
+    COMPONENT,
     CONTROL,
+    MAX_TEXT,
     MESSAGEINFO,
     REPLY,
     REQUEST,
+    STRANGER,
     PeerMessage,
     check_fields,
     check_handed_in,
     kind_of,
+    may_reply,
 )
+from hubbub.domain.communication.peers import PeerInfo
 from hubbub.domain.communication.requests import SendMessage
 from hubbub.domain.errors import BadRequest, StaleOwner
 from hubbub.engine.communication.dispatcher import Dispatcher
@@ -64,7 +69,7 @@ class Intake:
         the message; messages from adapters are validated here."""
         if request.adapter:
             return await self.take_in(request.adapter, request.message)
-        message = request.message
+        message = await self._to_asker(request.message)
         sent = await self._dispatcher.send(
             message, "communication", request.fresh, not request.transient
         )
@@ -113,6 +118,7 @@ class Intake:
         if of_peer and not await self._logins.holds(message, settings):
             await self._refuse_token(adapter, message, settings.on_invalid)
             return message.id
+        message = await self._to_asker(message)
         held = self._logins.take_one(message)
         if held is not None:
             await self._dispatcher.release_all([held])
@@ -122,6 +128,36 @@ class Intake:
         if kind == (MESSAGEINFO, REQUEST):
             await self._inform(message)
         return message.id
+
+    async def _to_asker(self, message: PeerMessage) -> PeerMessage:
+        """An answer that names no receiver goes to the peer who asked; a peer's answer also to
+        somebody who is no peer and asked by e-mail, if the hub allows it."""
+        if message.receiver or not may_reply(message):
+            return message
+        found = await self._store.read_logged(self.hub, [message.refers_to])
+        if not found:
+            return message
+        asked = from_logged(found[0].message)
+        receiver = ""
+        if await self._is_peer(asked.sender):
+            receiver = asked.sender
+        elif self._dispatcher.configuration.settings.communication.strangers:
+            address = asked.headers.get("from", "")
+            of_adapter = asked.sender in self._dispatcher.configuration.adapters
+            if of_adapter and address and await self._may_answer_strangers(message):
+                receiver = f"{STRANGER}{address}"[:MAX_TEXT]
+        if receiver == message.sender:
+            return message
+        return msgspec.structs.replace(message, receiver=receiver)
+
+    async def _is_peer(self, name: str) -> bool:
+        if kind_of(name) != "peer" or name.startswith(STRANGER):
+            return False
+        return isinstance(await self._dispatcher.knowledge.peer(name), PeerInfo)
+
+    async def _may_answer_strangers(self, message: PeerMessage) -> bool:
+        """The hub does not carry mail between strangers."""
+        return message.sender.startswith(COMPONENT) or await self._is_peer(message.sender)
 
     async def _who_answers(self, message: PeerMessage) -> str:
         """The peer named in the header `peer`, if the header `from` is one of its addresses."""

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from hubbub.domain.communication.messages import kind_of, name_of
+from hubbub.domain.communication.messages import STRANGER, kind_of, name_of
 from hubbub.domain.communication.peers import (
+    Address,
     CollectiveInfo,
     PeerInfo,
     check_collective,
@@ -108,7 +109,9 @@ class PeerKnowledge:
         wanted: dict[str, None] = {}
         for receiver in receivers:
             kind = kind_of(receiver)
-            if kind == "peer":
+            if receiver.startswith(STRANGER):
+                infos[receiver] = self._stranger(receiver)
+            elif kind == "peer":
                 wanted[receiver] = None
             elif kind == "collective":
                 info = infos[receiver] = await self._collective(name_of(receiver))
@@ -128,7 +131,7 @@ class PeerKnowledge:
             found = self.cached(peer)
             if found is not None:
                 infos[peer] = found
-            elif kind_of(peer) != "peer":
+            elif kind_of(peer) != "peer" or peer.startswith(STRANGER):
                 infos[peer] = NotDeliverable(NO_PEER)
             else:
                 missing.append(peer)
@@ -137,6 +140,13 @@ class PeerKnowledge:
             for peer in missing:
                 self._keep(peer, infos[peer])
         return infos
+
+    def _stranger(self, receiver: str) -> Info:
+        """Only an answer has such a receiver; see `Intake`."""
+        adapter = self._configuration_of(self._hub).settings.communication.strangers
+        if not adapter:
+            return NotDeliverable(UNKNOWN_PEER)
+        return PeerInfo((Address(adapter, (receiver.removeprefix(STRANGER),)),))
 
     def _keep(self, peer: str, info: Info) -> None:
         if isinstance(info, PeerInfo):
