@@ -38,7 +38,9 @@ class WebSocketCodec(Protocol):
     def decode(self, data: bytes) -> list[Request]: ...
     def encode_message(self, message: Message) -> bytes: ...
     def encode(self, notice: Notice) -> bytes: ...
-    def join(self, units: Sequence[bytes]) -> bytes: ...
+    def join(self, units: Sequence[bytes], /) -> bytes:
+        """The payload of one WebSocket message that holds these units."""
+
     def __hash__(self) -> int: ...
 
 
@@ -50,6 +52,7 @@ class WebSocketEncoder:
     def __init__(self, codec: WebSocketCodec, deflate: Deflate | None) -> None:
         self.codec = codec
         self.deflate = deflate
+        self._opcode, self._join = codec.opcode, codec.join
         self._encode_message = codec.encode_message
         self.encode = codec.encode
         self.prepare = codec.prepare
@@ -62,7 +65,9 @@ class WebSocketEncoder:
     def pack(self, units: Sequence[bytes]) -> bytes:
         """Joins units into frames of limited size, since receivers buffer whole frames."""
         if len(units) == 1:
-            return self._frame(units)
+            if self.deflate is not None:
+                return self._frame(units)
+            return frame(self._opcode, self._join(units))
         frames: list[bytes] = []
         batch: list[bytes] = []
         size = 0

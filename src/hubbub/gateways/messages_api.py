@@ -164,8 +164,16 @@ def carry_out(
         token,
         key,
     )
-    answer, configuration = _PublishAnswer(exchange), hub.configuration
-    publish = node.publisher.publish
+    configuration, publisher = hub.configuration, node.publisher
+    if order.permitted_by is configuration and (lane := publisher.lane(hub, item)) is not None:
+        message = publisher.publish_live(lane, hub, identity, item, _HTTP)
+        exchange.answer_json(
+            b'{"msgID":"%b","channelSerial":"%d"}' % (message.id.encode(), message.serial)
+        )
+        if hub.delivery_queue.congested:
+            hub.hold_back(order.channel, exchange.connection)
+        return
+    answer, publish = _PublishAnswer(exchange), publisher.publish
     if order.permitted_by is configuration:
         message_id = publish(hub, identity, item, answer.conclude, _HTTP, None, True)
     else:

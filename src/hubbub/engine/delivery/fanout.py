@@ -128,21 +128,16 @@ class Group:
             self.delivery_queue.congested.add(self)
 
     @property
-    def is_little(self) -> bool:
-        """Whether `write_little` may write it."""
-        return (
-            len(self.connections) <= LEAST_WRITES and self._size <= LITTLE_BYTES and not self._jobs
-        )
-
-    @property
     def congested(self) -> bool:
         return self in self.delivery_queue.congested
 
     def note(self, message: Message, epoch: str) -> None:
         """Records that the unit put last contains this message."""
-        if self.tally is not None:
-            if self._noted is None:
-                self._noted = Noted(epoch)
+        if self.tally is None:
+            return
+        if self._noted is None:
+            self._noted = self.tally.first_noted(message, epoch)
+        else:
             self.tally.note(self._noted, message)
 
     def hold_back(self, publisher: Pausable) -> None:
@@ -208,10 +203,11 @@ class Group:
             del self._jobs[0]
         return max(len(targets), 1, len(targets) * len(job.data) * SLICE_WRITES // SLICE_BYTES)
 
-    def write_little(self, transmit: Transmitter) -> None:
-        """Writes all units to all subscribers; there are few of both, and nothing else waits."""
+    def write_little(self, transmit: Transmitter) -> bool:
+        """Writes all units to all subscribers, if there are few of both and nothing else waits."""
+        if len(self.connections) > LEAST_WRITES or self._size > LITTLE_BYTES or self._jobs:
+            return False
         units, self._units, self._size = self._units, [], 0
-        noted, self._noted = self._noted, None
         data = self.encoder.pack(units)
         targets = list(self.connections)
         transmit(targets, data)
@@ -219,8 +215,12 @@ class Group:
         counters = self.delivery_queue.counters
         counters.messages_out += len(units) * count
         counters.bytes_out += len(data) * count
-        if noted is not None and self.tally is not None:
-            self.tally.written(noted, count)
+        noted = self._noted
+        if noted is not None:
+            self._noted = None
+            if self.tally is not None:
+                self.tally.written_at_once(noted, count)
+        return True
 
     def _count(self, job: _Job, targets: int) -> None:
         counters = self.delivery_queue.counters
@@ -265,9 +265,7 @@ class Fanout:
         group, self._little = self._little, None
         if group is not None:
             group.queued = False
-            if group.is_little:
-                group.write_little(self._transmit)
-            else:
+            if not group.write_little(self._transmit):
                 self.schedule(group)
             self._finished = self._clock.monotonic()
 

@@ -144,6 +144,15 @@ class Tally:
         self.squares = 0
         self.buckets: dict[int, int] = {}
 
+    def first_noted(self, message: Message, epoch: str) -> Noted:
+        """The first message of a buffer; no other encoding has it yet."""
+        serial, fresh = message.serial, 0
+        if self.newest != message.id:
+            self.newest = message.id
+            fresh = 1
+        taken_at = message.taken_at or message.published_at * 1000
+        return Noted(epoch, [taken_at], len(message.payload), serial, serial, fresh)
+
     def note(self, noted: Noted, message: Message, told: set[Tally] | None = None) -> None:
         """The message is part of a buffer that will be written soon. `told`: tallies that have
         noted it; None: nothing else was noted since the message was noted in another encoding."""
@@ -180,6 +189,33 @@ class Tally:
         self._targets = targets
         self._first_at = self._last_at = now
         self._together_until = now + noted.age(now) // _TOGETHER
+
+    def written_at_once(self, noted: Noted, targets: int) -> None:
+        """Like `written`, for a buffer that is not written in slices: it counts now."""
+        if len(noted.times) != 1 or noted.epoch != self.epoch or not targets or not self.count:
+            self.written(noted, targets)
+            return
+        if self._slices_of is not None:
+            self._count_slices()
+        latency = int(self._deliveries.clock.now() * 1e6) - noted.times[0]
+        if latency < self.least:
+            latency = max(0, latency)
+            self.least = min(self.least, latency)
+        if latency > self.greatest:
+            self.greatest = latency
+        serial = noted.last
+        if serial:
+            if serial > self.last:
+                self.last = serial
+            if not self.first or serial < self.first:
+                self.first = serial
+        self.messages += noted.fresh
+        self.count += targets
+        self.size += noted.size * targets
+        self.total += latency * targets
+        self.squares += latency * latency * targets
+        bucket = bucket_of(latency)
+        self.buckets[bucket] = self.buckets.get(bucket, 0) + targets
 
     def _count_slices(self) -> None:
         """Counts the writes of one buffer at nearly the same time."""
@@ -238,14 +274,14 @@ class Deliveries:
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
-        self._clock = clock
+        self.clock = clock
         self.active: dict[Tally, None] = {}
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
         """By hub: the time from a message's arrival to its write to a subscriber."""
         journal.add_source(self.flush)
 
     def now(self) -> int:
-        return int(self._clock.now() * 1e6)
+        return int(self.clock.now() * 1e6)
 
     def tally(self, hub: str, channel: str, technology: str) -> Tally:
         return Tally(self, hub, channel, technology)

@@ -143,7 +143,9 @@ class Session(SessionState):
     def _handle(self, request: Request) -> None:
         try:
             if isinstance(request, requests.Publish):
-                self._publish(request)
+                items = request.items
+                if len(items) != 1 or not self._publish_alone(items[0]):
+                    self._publish(request)
             elif isinstance(request, requests.Ping):
                 self.send(notices.Pong(request.req_id))
             else:
@@ -195,8 +197,6 @@ class Session(SessionState):
         """If an item is refused for a limit, so are those after it: they must not overtake it when
         the publisher retries."""
         items, acknowledgement = request.items, None
-        if len(items) == 1 and self._publish_alone(items[0]):
-            return
         limit: RateLimited | QuotaExceeded | None = None
         for item in items:
             answer = None

@@ -7,8 +7,6 @@ A unit is the line of one envelope.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from hubbub.domain.errors import HubbubError, Malformed
@@ -51,18 +49,19 @@ class JsonCodec:
         # must not hang on a caller.
         if not data.isascii() and not is_utf8(data):
             return [UndecodableRequest(Malformed("the frame is not UTF-8"))]
-        if NEWLINE not in data:
-            return _decode_envelope(data)
-        return _decode_lines(data)
+        if NEWLINE in data:
+            return _decode_lines(data)
+        if _PUBLISH in data[:_BEGINNING]:
+            found = read_publish(data)
+            return [found] if found is not None else _decode_any(data)
+        return _decode_envelope(data)
 
     encode_message = staticmethod(delivery_json)
 
     def encode(self, notice: Notice) -> bytes:
         return _encode_envelope(*notice_json(notice))
 
-    def join(self, units: Sequence[bytes]) -> bytes:
-        """The payload of one WebSocket message that holds these units."""
-        return b"\n".join(units)
+    join = staticmethod(b"\n".join)
 
     def encode_request(self, request: Request) -> bytes:
         return _encode_envelope(*request_json(request))
@@ -105,8 +104,10 @@ def _decode_envelope(line: bytes) -> list[Request]:
         found = read_publish(line)
     elif _COMMAND in beginning:
         found = read_command(line)
-    if found is not None:
-        return [found]
+    return [found] if found is not None else _decode_any(line)
+
+
+def _decode_any(line: bytes) -> list[Request]:
     try:
         envelope = _envelope(line)
     except msgspec.DecodeError as error:

@@ -68,7 +68,7 @@ def frame(opcode: int, payload: bytes, rsv1: bool = False) -> bytes:
     first = 0x80 | (0x40 if rsv1 else 0) | opcode
     if size <= MAX_CONTROL_BYTES:
         return bytes((first, size)) + payload
-    if opcode >= Opcode.CLOSE:
+    if opcode >= 8:
         raise ValueError(f"a control frame carries {MAX_CONTROL_BYTES} bytes, not {size}")
     if size < 1 << 16:
         return _HEADER_16.pack(first, 126, size) + payload
