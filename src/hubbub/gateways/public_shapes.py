@@ -348,7 +348,7 @@ _STATE = (
 TopicState = derive("TopicState", SubscriptionInfo, pb.TopicState, _STATE)
 TopicSubscribed = derive(
     "TopicSubscribed", notices.TopicSubscribed, pb.TopicState,
-    "Where the subscription stands; `new`: it came into being by this request.",
+    "Where the subscription stands; `new`: this request created it.",
     without=("req_id",), types={"answer": Literal["SUBSCRIBED"]},
 )  # fmt: skip
 TopicUnsubscribed = derive(

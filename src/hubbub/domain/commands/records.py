@@ -8,7 +8,8 @@ from hubbub.domain.rules import Binding
 
 
 def binding_of(channel: HChannel, domain: str) -> Binding:
-    """Participants of other domains stay in the record, but are not clients of the hub."""
+    """Converts a channel record to the hub's binding of the channel. Participants of other domains
+    stay in the record, but are not clients of the hub."""
     participants = (user_of(each, domain) for each in channel.participants)
     return Binding(
         owner=user_of(channel.owner, domain) or "",

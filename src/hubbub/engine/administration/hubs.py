@@ -112,7 +112,7 @@ class Hubs:
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
     ) -> Versioned[HubSettings]:
-        """An administrator may create the hub in this way. A hub that came into being by use keeps
+        """An administrator may create the hub in this way. A hub that was created on first use keeps
         the rest of its template. Only administrators may change quotas, or let a foreign issuer
         issue service tokens."""
         check_name(hub, "hub")

@@ -87,7 +87,7 @@ class NamedSettings(Generic[S]):
         return _visible(found)
 
     async def all(self, hub: str) -> list[Versioned[S]]:
-        """Ordered by name. Raises `HubNotFound`."""
+        """Returns all settings of the kind, ordered by name. Raises `HubNotFound`."""
         return [_visible(each) for each in await self._read(hub)]
 
     async def put(

@@ -106,7 +106,8 @@ class DocumentJudge(OrderedHandler[ApplyChange]):
         return bool(operations) and all(each.op in ("remove", "test") for each in operations)
 
     def before(self, channel: Channel, request: ApplyChange) -> Iterable[ApplyChange]:
-        """A document that has outlived its rules is deleted before it is changed."""
+        """Requests the deletion of a document that has outlived its rules, before the change is
+        applied."""
         is_change = request.options.kind != "delete"
         expiry = self.expiry(channel) if is_change else None
         return () if expiry is None else (expiry,)

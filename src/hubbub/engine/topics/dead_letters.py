@@ -50,7 +50,8 @@ class DeadLetters:
         self._counters = counters
 
     def move_soon(self, channel: Channel, subscription: DurableSubscription, serial: int) -> None:
-        """Moves them one at a time: their numbers make sure that none is stored twice."""
+        """Starts to move dead letters to their channel, one at a time. Their sequence numbers
+        ensure that none is stored twice."""
         if subscription.moving or subscription.gone:
             return
         subscription.moving = True

@@ -299,7 +299,7 @@ def changed_json(changed: Changed) -> bytes:
 
 
 def changes_json(found: DocumentAnswer) -> bytes:
-    """Includes the document if it was requested and is the shorter response."""
+    """Encodes changes, with the document if it was requested and is the shorter response."""
     state, document = found.state, found.document
     return msgspec.json.encode(
         DocumentChanges(
