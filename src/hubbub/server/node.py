@@ -11,8 +11,7 @@ from hubbub.engine.services.calls import Services
 from hubbub.engine.services.consent import Consent, ConsentQueue
 from hubbub.engine.storing.hooks import StoringHooks
 from hubbub.engine.topic_creation import TopicMaker
-from hubbub.engine.tracing.fanout import TracedFanout
-from hubbub.engine.tracing.node import TracedNode
+from hubbub.engine.tracing.fanout import TracedFanout, TracedNode
 from hubbub.engine.tracing.publishing import TracedPublisher
 from hubbub.gateways.outlet import transmit
 from hubbub.ports.bus import Bus

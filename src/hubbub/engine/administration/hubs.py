@@ -112,9 +112,9 @@ class Hubs:
     async def put_settings(
         self, actor: Actor, hub: str, settings: HubSettings, condition: Condition = ANY_VERSION
     ) -> Versioned[HubSettings]:
-        """An administrator may create the hub in this way. A hub that was created on first use keeps
-        the rest of its template. Only administrators may change quotas, or let a foreign issuer
-        issue service tokens."""
+        """An administrator may create the hub in this way. A hub that was created on first use
+        keeps the rest of its template. Only administrators may change quotas, or let a foreign
+        issuer issue service tokens."""
         check_name(hub, "hub")
         async with self._editor.lock(hub):
             if not actor.is_admin:

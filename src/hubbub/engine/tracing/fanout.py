@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hubbub.domain.asking import FeedEvent
+from hubbub.domain.messages import Message
 from hubbub.domain.traces import context_of
 from hubbub.engine.delivery.fanout import DeliveryQueue, Fanout, Group
 from hubbub.engine.delivery.tally import Deliveries
+from hubbub.engine.node import Node
 from hubbub.engine.tracing.facts import MESSAGE_ID, SERIAL, place
 from hubbub.ports.bus import MessagePublished
 from hubbub.ports.clock import Clock
@@ -105,3 +107,15 @@ class _TracedDelivery:
         self._left -= 1
         if not self._left:
             self._span.end()
+
+
+class TracedNode(Node):
+    """A node that records a span for each traced message that it forwards."""
+
+    fanout: TracedFanout
+
+    def receive_message(self, hub: str, channel: str, message: Message, epoch: str) -> None:
+        self.receive(hub, channel, MessagePublished(message, epoch))
+
+    def receive(self, hub: str, channel: str, event: FeedEvent) -> None:
+        self.fanout.follow(super().receive, hub, channel, event)
