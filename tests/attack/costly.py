@@ -66,6 +66,13 @@ class Requests:
         where = "+or+".join(["payload.a%3D1"] * 500)
         path = f"{_LOG}/messages?limit=100&where={where}"
         await self._http("history, filtered", "500 comparisons, 2,000 messages", "GET", path)
+        for sort in ("rank", "time"):
+            some = f"q=common&order={sort}&limit=100"
+            path = f"/v1/hubs/{RED}/search?{some}"
+            await self._http("search", f"{_CHANNELS} channels, by {sort}", "GET", path)
+            await self._http("search", f"one channel, by {sort}", "GET", f"{path}&channel=log:much")
+        none = f"/v1/hubs/{RED}/search?q=%22common+common+common%22"
+        await self._http("search", f"{_CHANNELS} channels, nothing found", "GET", none)
         await self._http("threads", "limit=1000", "GET", f"{_LOG}/threads?limit=1000")
         people = {"owner": "ann@red", "participants": ["ann@red"], "active": True}
         made = command("hCreateUpdateChannel", chid="#log:much@red", **people)
@@ -157,14 +164,17 @@ class Requests:
                     "channel": "log:much",
                     "conversationID": f"c{first + n}",
                     "relevantUntil": 4_000_000_000_000,
-                    "payload": {"json": {"n": n, "text": "x" * 200}},
+                    "payload": {"json": {"n": n, "text": "x" * 200 + " common"}},
                 }
                 for n in range(100)
             ]
             await self._post(items)
         for first in range(0, _CHANNELS, 100):
             await self._post(
-                [{"channel": f"log:{'a' * 40}{first + n}", "payload": {}} for n in range(100)]
+                [
+                    {"channel": f"log:{'a' * 40}{first + n}", "payload": {"text": "common"}}
+                    for n in range(100)
+                ]
             )
 
     async def _post(self, items: list[dict[str, Any]]) -> None:

@@ -28,7 +28,7 @@ from hubbub.server.settings import load
 MEMORY_BOUND_MB = 512
 _TOKEN_SECONDS = 3600.0
 _OPEN = {"public": True, "clientPublish": True, "allowAnonymous": True}
-_KEPT = {"store": True, "storeByDefault": True}
+_KEPT = {"store": True, "storeByDefault": True, "search": True}
 _RULES = {
     "open": {**_OPEN, "liveHistory": True},
     "kept": {**_OPEN, **_KEPT},

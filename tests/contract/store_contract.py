@@ -27,6 +27,7 @@ from contract.storage.records import (
     own,
 )
 from contract.storage.restoring import RestoringContract
+from contract.storage.search import SearchContract
 from contract.storage.sessions import SessionsContract
 from contract.storage.settings import SettingsContract
 from contract.storage.threads import ThreadsContract
@@ -43,6 +44,7 @@ from hubbub.ports.storage.messages import (
 class StoreContract(
     MessagesContract,
     ThreadsContract,
+    SearchContract,
     TopicsContract,
     NotificationsContract,
     DocumentsContract,

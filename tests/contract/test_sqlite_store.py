@@ -394,7 +394,7 @@ async def test_the_bytes_of_channels_that_were_there_before_are_counted(path: Pa
     migrations = load_migrations(SQLITE)
     counting = next(m.version for m in migrations if "stored_bytes" in m.statements[0])
     later = "".join(text for m in migrations[counting:] for text in m.statements)
-    made_since = re.findall(r"CREATE TABLE (\w+)", later)
+    made_since = re.findall(r"CREATE (?:VIRTUAL )?TABLE (\w+)", later)
     added_since = re.findall(r"ALTER TABLE (\w+) ADD COLUMN (\w+)", later)
     indexed_since = re.findall(r"CREATE (?:UNIQUE )?INDEX (\w+)", later)
     counting_since = re.findall(r"CREATE TRIGGER (\w+)", later)

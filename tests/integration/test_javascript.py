@@ -102,7 +102,7 @@ async def test_no_increment_of_ten_clients_at_once_is_lost(hub: RunningHub) -> N
 async def test_commands_conversations_and_filters_work_as_documented(
     start_hub: StartHub, codec: str
 ) -> None:
-    hub = await start_hub(command_hub())
+    hub = await start_hub(command_hub(Rules(search=True)))
     people = ["ann@demo", "bob@demo"]
     channel = {"chid": "#news@demo", "owner": "ann@demo", "participants": people, "active": True}
     assert await User(hub, "ann", "http", Level.CLIENT, ()).ask(
@@ -121,7 +121,7 @@ async def test_commands_conversations_and_filters_work_as_documented(
 
 @pytest.mark.spec("CMD-09", "UI-04")
 async def test_the_bot_of_the_documentation_answers(start_hub: StartHub, tmp_path: Path) -> None:
-    hub = await start_hub(command_hub())
+    hub = await start_hub(command_hub(Rules(search=True)))
     page = (ROOT / "docs" / "javascript.md").read_text()
     (printed,) = re.findall(r"```ts prose\n([^`]*onCommand\(bot[^`]*)```", page)
     for name, value in {

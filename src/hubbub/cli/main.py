@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "subscribe": f"{_MESSAGES}.reading",
         "history": f"{_MESSAGES}.reading",
         "threads": f"{_MESSAGES}.threads",
+        "search": f"{_MESSAGES}.searching",
         "presence": f"{_MESSAGES}.reading",
         "document": f"{_ADMINISTRATION}.documents",
         "call": f"{_MESSAGES}.calling",

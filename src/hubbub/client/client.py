@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 from uuid import uuid4
 
 from hubbub.client.commands import CommandHandler, CommandHandlers
@@ -26,10 +26,12 @@ from hubbub.client.messages import (
     Message,
     PublishOptions,
     Receipt,
+    SearchPage,
     ServiceAnswer,
     ThreadsPage,
     encode_data,
     from_history,
+    from_search,
     from_threads,
     item_of,
     publish_item,
@@ -60,6 +62,8 @@ from hubbub.domain.requests import (
     Threads,
     UnsetFilter,
 )
+from hubbub.domain.search import Search
+from hubbub.domain.search import SearchPage as FoundPage
 from hubbub.protocols.json.codec import JSON_V1
 from hubbub.protocols.protobuf.codec import PROTOBUF_V1
 from hubbub.tasks import TaskSet
@@ -396,6 +400,34 @@ class Client:
         return await self.history(
             channel, after=after, limit=limit, conversation_id=conversation_id
         )
+
+    async def search(
+        self,
+        query: str,
+        *,
+        channel: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        where: Where | None = None,
+        order: Literal["rank", "time"] = "rank",
+        limit: int = 0,
+        cursor: str | None = None,
+    ) -> SearchPage:
+        """A page of the stored messages with all words of the query; words in quotation marks must
+        follow each other. It covers all channels that the session may read and that are indexed, or
+        the one or the pattern in `channel`. The best come first, or with `order="time"` the newest;
+        `cursor` is that of the page before."""
+        request = Search(
+            query,
+            channel=channel,
+            since=_milliseconds(since),
+            until=_milliseconds(until),
+            filter=None if where is None else {"condition": condition_of(where)},
+            order=order,
+            limit=limit,
+            cursor=cursor,
+        )
+        return from_search(await self._supervisor.call(request, FoundPage))
 
     async def presence(self, channel: str) -> tuple[Member, ...]:
         """The sessions that are currently present in a channel."""

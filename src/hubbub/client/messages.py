@@ -10,7 +10,7 @@ import msgspec
 
 from hubbub.client.envelope import NO_ATTRIBUTES, PublishEnvelope, attributes_of
 from hubbub.client.events import Gap
-from hubbub.domain import messages, notices, services
+from hubbub.domain import messages, notices, search, services
 from hubbub.domain.errors import InvalidPayload
 from hubbub.domain.messages import BINARY, JSON, TEXT, Attributes, is_json, is_text
 from hubbub.domain.notices import MessageDelivery
@@ -202,6 +202,27 @@ def from_threads(page: notices.ThreadsPage) -> ThreadsPage:
         for each in page.threads
     )
     return ThreadsPage(page.channel, threads, page.epoch, page.more)
+
+
+class SearchHit(msgspec.Struct, frozen=True):
+    """A stored message that was found; `score` is greater for better hits, from 0 to 1."""
+
+    message: Message
+    score: float
+
+
+class SearchPage(msgspec.Struct, frozen=True):
+    """Hits in the requested order. There may be more if `cursor` is not None. Older messages of
+    `behind` channels are not indexed yet."""
+
+    hits: tuple[SearchHit, ...]
+    cursor: str | None
+    behind: int
+
+
+def from_search(page: search.SearchPage) -> SearchPage:
+    hits = tuple(SearchHit(_convert(each.message, False), each.score) for each in page.hits)
+    return SearchPage(hits, page.cursor, page.behind)
 
 
 def from_delivery(delivery: MessageDelivery) -> Message:

@@ -91,6 +91,9 @@ class Rules(Setting, frozen=True):
     store_by_default: bool = False
     """With `store`, messages without the mark are stored, too, unless they are transient. Webhooks
     then receive every published message."""
+    search: bool = False
+    """With `store`, the words of stored messages are indexed, so that whoever may read the channel
+    can [search](search.md) it."""
     max_document_changes: Count = 1000
     """Changes of a document that are kept, so that clients can catch up and read earlier versions;
     0 for all."""
@@ -136,8 +139,8 @@ class Rules(Setting, frozen=True):
                 journal=self.journal,
                 subscribe_hook=self.subscribe_hook,
             )
-        if kind is ChannelKind.DOCUMENT and self.live_history is not False:
-            return msgspec.structs.replace(self, live_history=False)
+        if kind is ChannelKind.DOCUMENT and (self.live_history is not False or self.search):
+            return msgspec.structs.replace(self, live_history=False, search=False)
         return self
 
 

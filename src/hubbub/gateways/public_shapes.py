@@ -17,6 +17,8 @@ from hubbub.domain.envelope_headers import FIELDS, IDEMPOTENCY_HEADER, SECURITY_
 from hubbub.domain.fields import Name, UserId, wire_name
 from hubbub.domain.notifications import Notification as KeptNotification
 from hubbub.domain.notifications import NotificationItem
+from hubbub.domain.search import SearchHit as FoundMessage
+from hubbub.domain.search import SearchPage as FoundPage
 from hubbub.domain.threads import Thread as Conversation
 from hubbub.domain.topics import Article, SubscriptionInfo, SubscriptionOptions
 from hubbub.gateways.admin.shapes import ErrorInfo
@@ -305,6 +307,15 @@ Thread = derive(
 ThreadsPage = derive(
     "ThreadsPage", notices.ThreadsPage, pb.ThreadsResponse,
     "The next page begins behind the `channelSerial` of the last thread's first message.",
+    without=("req_id", "error"),
+)  # fmt: skip
+SearchHit = derive(
+    "SearchHit", FoundMessage, pb.SearchHit, "`score` is greater for better hits, from 0 to 1.",
+    always=("score",),
+)  # fmt: skip
+SearchPage = derive(
+    "SearchPage", FoundPage, pb.SearchResponse,
+    "`cursor` is there where more may follow. `behind` channels are not completely indexed yet.",
     without=("req_id", "error"),
 )  # fmt: skip
 PresenceMember = derive(

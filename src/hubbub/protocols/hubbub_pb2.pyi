@@ -27,6 +27,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     History: _ClassVar[EventType]
     ChannelReset: _ClassVar[EventType]
     Threads: _ClassVar[EventType]
+    Search: _ClassVar[EventType]
     Presence: _ClassVar[EventType]
     Join: _ClassVar[EventType]
     Leave: _ClassVar[EventType]
@@ -75,6 +76,7 @@ Ack: EventType
 History: EventType
 ChannelReset: EventType
 Threads: EventType
+Search: EventType
 Presence: EventType
 Join: EventType
 Leave: EventType
@@ -678,6 +680,50 @@ class Thread(_message.Message):
     updated_at: int
     status: str
     def __init__(self, conversation_id: _Optional[str] = ..., first: _Optional[_Union[ChannelPublish, _Mapping]] = ..., messages: _Optional[int] = ..., last_serial: _Optional[str] = ..., updated_at: _Optional[int] = ..., status: _Optional[str] = ...) -> None: ...
+
+class SearchRequest(_message.Message):
+    __slots__ = ("req_id", "query", "channel", "since", "until", "filter", "order", "limit", "cursor")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    FILTER_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    query: str
+    channel: str
+    since: int
+    until: int
+    filter: bytes
+    order: str
+    limit: int
+    cursor: str
+    def __init__(self, req_id: _Optional[int] = ..., query: _Optional[str] = ..., channel: _Optional[str] = ..., since: _Optional[int] = ..., until: _Optional[int] = ..., filter: _Optional[bytes] = ..., order: _Optional[str] = ..., limit: _Optional[int] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class SearchResponse(_message.Message):
+    __slots__ = ("req_id", "hits", "cursor", "behind", "error")
+    REQ_ID_FIELD_NUMBER: _ClassVar[int]
+    HITS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    req_id: int
+    hits: _containers.RepeatedCompositeFieldContainer[SearchHit]
+    cursor: str
+    behind: int
+    error: ErrorInfo
+    def __init__(self, req_id: _Optional[int] = ..., hits: _Optional[_Iterable[_Union[SearchHit, _Mapping]]] = ..., cursor: _Optional[str] = ..., behind: _Optional[int] = ..., error: _Optional[_Union[ErrorInfo, _Mapping]] = ...) -> None: ...
+
+class SearchHit(_message.Message):
+    __slots__ = ("message", "score")
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    SCORE_FIELD_NUMBER: _ClassVar[int]
+    message: ChannelPublish
+    score: float
+    def __init__(self, message: _Optional[_Union[ChannelPublish, _Mapping]] = ..., score: _Optional[float] = ...) -> None: ...
 
 class ChannelResetNotice(_message.Message):
     __slots__ = ("channel", "epoch", "serial", "recovered")

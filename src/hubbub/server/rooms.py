@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import chain
 
 from hubbub.engine.access.registry import AccessRegistry
@@ -20,6 +21,7 @@ from hubbub.engine.node import Node
 from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.push.devices import PushDevices
 from hubbub.engine.push.followings import PushFollowings
+from hubbub.engine.search.service import SearchService
 from hubbub.engine.services.calls import Services
 from hubbub.engine.services.consent import Consent
 from hubbub.engine.services.requests import ServiceRequests
@@ -94,6 +96,7 @@ class NodeRooms:
             router=router,
             hooks=self._hooks,
             plugins=self._plugins,
+            search=partial(node.feature, SearchService),
         )
         yield from (
             topics,

@@ -130,6 +130,48 @@ async def long_answers(arena: Arena, seconds: float) -> Findings:
     return found
 
 
+@attack("searches", "16 searches at once for words that all messages hold and a phrase none does")
+async def hostile_searches(arena: Arena, seconds: float) -> Findings:
+    found = Findings()
+    path, hidden = f"/v1/hubs/{RED}/search", "secret:searched"
+    words = " ".join(f"w{n}" for n in range(8))
+    backwards = " ".join(f"w{n}" for n in reversed(range(8)))
+    for first in range(0, arena.many(2000), 100):
+        items = [
+            {"channel": hidden, "extra": {"store": True}, "payload": {"text": f"{words} {n}"}}
+            for n in range(first, first + 100)
+        ]
+        await ask(
+            arena, "POST", f"/v1/hubs/{RED}/messages", arena.tokens[RED], {"publishes": items}
+        )
+    control = await ask(arena, "GET", f"{path}?q={quote(words)}", arena.tokens["ann"])
+    found.expect(len(control.json.get("hits", ())) == 20, f"the control: {control.body[:200]!r}")
+    for query in (f'"{backwards}"', words, '"w0" OR *', "' | !", "NEAR(w0 w1)", "w0 " * 17, '"'):
+        told = await ask(arena, "GET", f"{path}?q={quote(query)}&channel=x*")
+        found.expect(not told.json.get("hits"), f"a stranger found something by {query!r}")
+        rival = await ask(
+            arena, "GET", f"/v1/hubs/{BLUE}/search?q={quote(query)}", arena.tokens[BLUE]
+        )
+        places = [hit["message"]["channel"] for hit in rival.json.get("hits", ())]
+        found.expect(hidden not in places, f"another tenant found {query!r}")
+    queries = [words, f'"{backwards}"', words + " " + backwards, "w1", f'"{words}"', "2000"]
+    asked = [f"q={quote(query)}&order={order}" for query in queries for order in ("rank", "time")]
+
+    async def search(query: str) -> None:
+        async with await Line.open(arena) as line:
+            while True:
+                answer = await line.ask("GET", f"{path}?{query}&limit=100", arena.tokens["ann"])
+                found.answers[answer.label] += 1
+                if "cursor" in answer.json:
+                    cursor = answer.json["cursor"]
+                    again = f"{path}?{query}&limit=100&cursor={cursor}"
+                    found.answers[(await line.ask("GET", again, arena.tokens["ann"])).label] += 1
+
+    await for_seconds(seconds, *(search(query) for query in (*asked, *asked[:4])))
+    found.expect(found.answers["200"], "no search was answered")
+    return found
+
+
 async def _fill(arena: Arena) -> None:
     """A thousand stored messages, each a conversation of its own."""
     for first in range(0, arena.many(1000), 100):

@@ -15,7 +15,7 @@ from hubbub.ports.storage.administration import AuditQuery
 from hubbub.ports.storage.restoring import Value
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
-from hubbub.storage.sql.hub_tables import HubTable, hub_tables
+from hubbub.storage.sql.hub_tables import DERIVED, HubTable, hub_tables
 
 NOTE = AuditEntry(1, "demo", "root", "admin", "hub.restore", "")
 ROWS = 3
@@ -43,7 +43,7 @@ async def stage(
     await store.begin_restore(restore)
     ids: dict[str, list[int]] = {}
     for name, table in hub_tables().items():
-        if not tables or name in tables:
+        if name not in DERIVED and (not tables or name in tables):
             ids[name] = await store.stage_rows(restore, name, rows_of(table, ids, text))
     return ids
 

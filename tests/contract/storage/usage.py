@@ -30,6 +30,8 @@ _ENVELOPE = ENVELOPE_SIZE.replace("length(id)", "length(messages.id)")
 _BY_PARENT = (
     f"SELECT hub, sum(length(payload)), sum({_ENVELOPE}) FROM messages"
     " JOIN channels ON channels.id = channel_id GROUP BY hub",
+    "SELECT hub, 0, sum(size) FROM search_texts"
+    " JOIN channels ON channels.id = channel_id GROUP BY hub",
     "SELECT hub, sum(length(payload)), 0 FROM notifications"
     " JOIN notification_channels c ON c.id = channel_id GROUP BY hub",
     "SELECT hub, sum(length(ops)), 0 FROM document_changes"

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { open, until } from "./connection.mjs";
 
-const { command, CommandRefused, filters, onCommand, setFilter, Status, thread, threads, unsetFilter } = await import(
+const { command, CommandRefused, filters, onCommand, search, setFilter, Status, thread, threads, unsetFilter } = await import(
   `${process.env.SDK}/commands.js`
 );
 const ann = await open();
@@ -74,6 +74,19 @@ assert.deepEqual(talk.messages.map(({ data }) => data), ["is anybody there?", "I
 assert.equal(talk.more, true);
 const rest = await thread(ann, "news", first, { after: talk.messages[1].serial });
 assert.deepEqual(rest.messages.map(({ event }) => event), ["hConvState"]);
+
+// Search, ranked or by time, page by page.
+const found = await search(ann, '"anybody there"');
+assert.deepEqual(found.hits.map(({ message: { channel, data, serial } }) => [channel, data, serial]), [["news", "is anybody there?", 1n]]);
+assert.ok(found.hits[0].score > 0 && found.hits[0].score < 1);
+assert.deepEqual([found.cursor, found.behind], [undefined, 0]);
+const newest = await search(ann, "i", { order: "time", limit: 1, channel: "ne*", since: new Date(Date.now() - 60_000) });
+assert.deepEqual(newest.hits.map(({ message }) => message.data), ["I am"]);
+assert.deepEqual((await search(ann, "else", { until: new Date(Date.now() - 60_000) })).hits, []);
+assert.deepEqual((await search(ann, "anybody", { filter: { condition: { eq: { payload: "I am" } } } })).hits, []);
+await assert.rejects(search(ann, "..."), { code: "bad_request" });
+const cases = await search(ann, "something else");
+assert.deepEqual(cases.hits.map(({ message }) => message.data), ["something else"]);
 
 // Filters of the session.
 if (answers && process.env.CODEC !== "shared") {

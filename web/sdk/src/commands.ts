@@ -79,6 +79,25 @@ export interface Thread<T = Json> {
   status?: string;
 }
 
+/** A stored message that was found; `score` is greater for better hits, from 0 to 1. */
+export interface SearchHit<T = Json> {
+  message: Message<T>;
+  score: number;
+}
+
+export interface SearchOptions extends Signal {
+  /** Only in this channel, or in those of a pattern. */
+  channel?: string;
+  since?: Date;
+  until?: Date;
+  filter?: Filter;
+  /** The best first, or the newest first. */
+  order?: "rank" | "time";
+  limit?: number;
+  /** `cursor` of the page before; everything else stays the same. */
+  cursor?: string;
+}
+
 export interface NamedFilter extends Filter {
   name: string;
   channel?: string;
@@ -101,6 +120,7 @@ const calls: typeof CALLS = {
     const { channel, conversationID, ...more } = query;
     return conversationID ? ["GET", ["channels", channel, "threads", conversationID], more] : History!(query);
   },
+  Search: ({ query: q, filter, ...more }) => ["GET", ["search"], { q, ...more, filter: filter && JSON.stringify(filter) }],
   Threads: ({ channel, ...query }) => ["GET", ["channels", channel, "threads"], query],
 }; // biome-ignore format: a table
 
@@ -217,6 +237,20 @@ export async function thread<T = Json>(
   const messages = page.messages.map((wire: Wire) => new Delivered<T>(wire, page.epoch));
   const next = page.next === undefined ? messages.at(-1)?.position : `${page.next}.${page.epoch}`;
   return { messages, more: page.more ?? false, recovered: page.recovered ?? false, ...(next && { next }) };
+}
+
+/** Stored messages with all words of the query, in all channels that one may read and whose rules have `search`; words in quotation
+ * marks must follow each other. There may be more where there is a `cursor`. Older messages of `behind` channels are not indexed yet. */
+export async function search<T = Json>(
+  client: Client,
+  query: string,
+  { since, until, signal, ...more }: SearchOptions = {},
+): Promise<{ hits: SearchHit<T>[]; cursor?: string; behind: number }> {
+  Object.assign(CALLS, calls);
+  const asked = { query, since: since?.getTime(), until: until?.getTime(), ...more };
+  const { hits = [], cursor, behind = 0 } = await client[CORE].ask("Search", asked, { signal });
+  const found = hits.map(({ message, score = 0 }: Wire) => ({ message: new Delivered<T>(message), score }));
+  return { hits: found, behind, ...(cursor && { cursor }) };
 }
 
 /** From now on messages must also pass this filter: those of a channel, or of a pattern, or of all. One of the same name and channel

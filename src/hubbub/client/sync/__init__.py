@@ -113,6 +113,7 @@ class Client(Blocking[AsyncClient]):
     history = waits(AsyncClient.history)
     threads = waits(AsyncClient.threads)
     thread = waits(AsyncClient.thread)
+    search = waits(AsyncClient.search)
     set_filter = waits(AsyncClient.set_filter)
     unset_filter = waits(AsyncClient.unset_filter)
     filters = waits(AsyncClient.filters)

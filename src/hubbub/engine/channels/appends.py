@@ -16,6 +16,7 @@ from hubbub.domain.asking import OrderedRequest, Sent
 from hubbub.domain.documents.steps import Steps, finish
 from hubbub.domain.errors import HubbubError, Internal, QuotaExceeded, SequenceGap, StaleOwner
 from hubbub.domain.messages import Message
+from hubbub.domain.search import is_searched
 from hubbub.domain.topics import FoundPut
 from hubbub.engine.channels.channel import Channel, State
 from hubbub.engine.channels.delivering import Deliverer
@@ -307,6 +308,7 @@ class Appender:
             self._retained.until(message) if retained else None,
             producer,
             sequence,
+            search=is_searched(channel.name, channel.rules),
         )
 
     # -- concluding -----------------------------------------------------------------------------

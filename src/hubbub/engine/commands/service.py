@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from hubbub.engine.commands.history import HistoryCommands
 from hubbub.engine.commands.plugins import PluginCommands
 from hubbub.engine.commands.publishing import PublishCommand
 from hubbub.engine.commands.records import ChannelRecords
+from hubbub.engine.commands.searching import SearchCommand, Searcher
 from hubbub.engine.directory import Directory
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
@@ -64,6 +65,7 @@ class Commands:
         router: CommandRouter,
         hooks: StoringHooks,
         plugins: Plugins | None,
+        search: Callable[[], Searcher],
     ) -> None:
         """`hooks` validate channels and subscriptions; messages are validated where they are
         published."""
@@ -74,6 +76,7 @@ class Commands:
         channels = ChannelCommands(store, bus, directory, records, hooks, limits.session_channels)
         history = HistoryCommands(bus, clock, records)
         filtering = FilterCommands(filters, records)
+        searching = SearchCommand(search)
         publishing = PublishCommand(publisher, clock, records, router)
         self._plugins: CommandPlugins | None = None
         if plugins is not None:
@@ -91,6 +94,7 @@ class Commands:
             "hRelevantMessages": history.relevant_messages,
             "hGetThread": history.thread,
             "hGetThreads": history.threads,
+            "hSearch": searching.search,
             "hSetFilter": filtering.set,
             "hUnsetFilter": filtering.unset,
             "hListFilters": filtering.listed,

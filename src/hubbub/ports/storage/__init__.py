@@ -28,6 +28,7 @@ from hubbub.ports.storage.notifications import NotificationStore
 from hubbub.ports.storage.partitions import PartitionStore
 from hubbub.ports.storage.push import PushStore
 from hubbub.ports.storage.restoring import RestoreStore
+from hubbub.ports.storage.search import SearchStore
 from hubbub.ports.storage.sessions import SessionStore
 from hubbub.ports.storage.settings import SettingsStore
 from hubbub.ports.storage.threads import ThreadStore
@@ -39,6 +40,7 @@ class Store(
     PartitionStore,
     MessageStore,
     ThreadStore,
+    SearchStore,
     TopicStore,
     NotificationStore,
     DocumentStore,

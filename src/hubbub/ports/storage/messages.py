@@ -30,6 +30,8 @@ class Append(msgspec.Struct, frozen=True):
     in the same transaction. `producer` (a `Producer.id`) and `sequence` record it as that
     producer's put; 0: none.
 
+    `search`: the message is indexed (see `ports.storage.search`).
+
     With `change`, a change of the channel's document is stored: alone if the message has no serial,
     or together with the message. `communication` is a step in the same transaction.
     """
@@ -43,6 +45,7 @@ class Append(msgspec.Struct, frozen=True):
     sequence: int = 0
     change: ChangeAppend | None = None
     communication: CommunicationStep | None = None
+    search: bool = False
 
 
 class MessagesOfUser(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from hubbub.domain.errors import HubbubError, Malformed
 from hubbub.domain.notices import HistoryPage, Member, Presence, ThreadsPage
 from hubbub.domain.payloads import is_utf8
 from hubbub.domain.requests import PublishItem
+from hubbub.domain.search import SearchPage
 from hubbub.protocols.json.events import notice_json, read_items
 
 
@@ -17,6 +18,10 @@ def page_json(page: HistoryPage) -> bytes:
 
 
 def threads_json(page: ThreadsPage) -> bytes:
+    return notice_json(page)[1]
+
+
+def search_json(page: SearchPage) -> bytes:
     return notice_json(page)[1]
 
 

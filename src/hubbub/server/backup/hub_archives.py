@@ -117,7 +117,7 @@ def _require_plain_tables(path: Path, database: Path) -> None:
     own = {each for migration in load_migrations(SQLITE) for each in migration.statements}
     with closing(open_read_only(database)) as connection:
         for kind, name, sql in connection.execute("SELECT type, name, sql FROM sqlite_master"):
-            if kind == "table":
+            if kind == "table" and sql not in own:
                 columns = connection.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,))
                 plain = not any(hidden for (hidden,) in columns) and not _COMPUTING.search(sql)
             else:

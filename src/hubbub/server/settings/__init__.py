@@ -177,7 +177,7 @@ def _demo_hub() -> HubConfiguration:
         rules={
             "open": opened,
             "room": msgspec.structs.replace(opened, presence=True, occupancy=True),
-            "log": msgspec.structs.replace(opened, store=True),
+            "log": msgspec.structs.replace(opened, store=True, search=True),
             "topic": msgspec.structs.replace(opened, store=True, store_by_default=True),
         },
         namespaces={"room": "room", "log": "log"},

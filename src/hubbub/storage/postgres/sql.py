@@ -12,9 +12,23 @@ import asyncpg
 from hubbub.domain.errors import HubbubError
 from hubbub.storage.postgres.errors import describe, is_about_one_operation
 from hubbub.storage.sql.connection import ManyRows, Row
+from hubbub.storage.sql.words import WORD_VECTOR, blocks, single_words
 
 _ESCAPE = "\x01"
 _VALUE = re.compile(r"\$(\d+)")
+
+
+# Arithmetic keeps the planner from walking through a channel's rows: the index finds them.
+_FIND_WORDS = f"""
+SELECT found.place, found.at, CASE WHEN $6::boolean THEN found.words ELSE '' END
+FROM unnest($1::bigint[], $2::bigint[], $3::text[]) AS part (low, high, asked),
+LATERAL (
+    SELECT place, at, words FROM search_texts
+    WHERE {WORD_VECTOR} @@ asked::tsquery
+        AND place + 0 >= low AND place + 0 <= high AND ' ' || words || ' ' LIKE ALL ($4::text[])
+    ORDER BY place + 0 DESC LIMIT $5
+) AS found
+"""  # noqa: S608 - names only
 
 
 def escape(value: Any) -> Any:
@@ -125,6 +139,22 @@ class PostgresSql:
             statement = _joined(tuple(many.arrays for many, _ in together))
             values = [array for _, rows in together for array in _arrays(rows)]
             await self._connection.execute(statement, *values)
+
+    async def find_words(
+        self,
+        places: Sequence[tuple[int, int]],
+        phrases: Sequence[Sequence[str]],
+        limit: int,
+        with_words: bool,
+    ) -> Sequence[Row]:
+        words = " & ".join(f"'{word}'" for word in single_words(phrases))
+        lows, highs = [low for low, _ in places], [high for _, high in places]
+        asked: list[str] = []
+        for low, high in places:
+            within = " | ".join(f"'{block}'" for block in blocks(low, high))
+            asked.append(f"{words} & ({within})")
+        texts = [f"% {' '.join(phrase)} %" for phrase in phrases if len(phrase) > 1]
+        return await self.fetch(_FIND_WORDS, lows, highs, asked, texts, limit, with_words)
 
     async def lock(self, table: str) -> None:
         await self.execute(f"LOCK TABLE {table} IN SHARE ROW EXCLUSIVE MODE")

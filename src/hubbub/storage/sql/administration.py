@@ -14,6 +14,7 @@ _HELD = (
     ("messages", "serial", "channels"),
     ("threads", "conversation", "channels"),
     ("thread_messages", "conversation, serial", "channels"),
+    ("search_texts", "place", "channels"),
     ("notifications", "at", "notification_channels"),
 )
 """Tables with rows of channels, the columns that identify a row within a channel, and the table of

@@ -13,11 +13,12 @@ from hubbub.storage.sql.communication import StepRows
 from hubbub.storage.sql.connection import ManyRows, Row, Sql, insert, replacing, rows_of
 from hubbub.storage.sql.documents import DocumentAppends
 from hubbub.storage.sql.records import INSERT_MESSAGE, envelope_size, to_blob, to_row
+from hubbub.storage.sql.search import TextAppends
 from hubbub.storage.sql.threads import ThreadAppends
 from hubbub.storage.sql.usage import PUT_BYTES, count_bytes, read_terms, stale
 
 _KEY = {"hub": "text", "name": "text"}
-_CHANNEL = "hub, name, id, epoch, head, high_at, threaded"
+_CHANNEL = "hub, name, id, epoch, head, high_at, threaded, searched"
 # Column and table names only; every value is a parameter.
 _READ_CHANNELS = ManyRows(
     table="channels",
@@ -34,6 +35,7 @@ _CREATE_CHANNELS = insert(
         "high_at": "bigint",
         "stored_bytes": "bigint",
         "threaded": "bigint",
+        "searched": "bigint",
     },
     "RETURNING hub, name, id",
 )
@@ -43,13 +45,15 @@ _HEAD = {
     "high_at": "bigint",
     "added": "bigint",
     "threaded": "bigint",
+    "searched": "bigint",
 }
 _MOVE_HEADS = ManyRows(
     table="channels",
     single="UPDATE channels SET head = $2, high_at = $3, stored_bytes = stored_bytes + $4,"
-    " threaded = $5 WHERE id = $1",
+    " threaded = $5, searched = $6 WHERE id = $1",
     arrays="UPDATE channels SET head = item.head, high_at = item.high_at,"  # noqa: S608
-    " stored_bytes = stored_bytes + item.added, threaded = item.threaded"
+    " stored_bytes = stored_bytes + item.added, threaded = item.threaded,"
+    " searched = item.searched"
     f" FROM {rows_of(_HEAD)} WHERE channels.id = item.id",
 )
 _RETAINED = {"hub": "text", "channel": "text", "expires_at": "bigint", "message": "bytea"}
@@ -75,18 +79,32 @@ class _AppendState:
     high_at: int
     threaded: int
     """The serial up to which messages are in the index of threads."""
+    searched: int | None = None
+    """The serial up to which messages are in the full-text index."""
     added: int = 0
     """Added payload bytes."""
     accepted: list[tuple[Append, int]] = field(default_factory=list)
     """Accepted appends, each with the `high_at` at that point."""
+    indexed: set[int] = field(default_factory=set)
+    """The serials that continue the full-text index."""
 
     def accept(self, append: Append) -> None:
         if self.threaded == self.head:
             self.threaded = append.message.serial
+        if append.search:
+            self._index(append.message.serial)
         self.head = append.message.serial
         self.high_at = max(self.high_at, append.message.published_at)
         self.added += len(append.message.payload)
         self.accepted.append((append, self.high_at))
+
+    def _index(self, serial: int) -> None:
+        """Where messages before this one are not indexed, it waits until they are."""
+        if self.searched is None:
+            self.searched = 0
+        if self.searched == self.head:
+            self.searched = serial
+            self.indexed.add(serial)
 
 
 async def append_messages(sql: Sql, appends: Sequence[Append]) -> list[RefusedAppend]:
@@ -149,36 +167,53 @@ async def _store(
 ) -> None:
     """Adds to `others` the bytes of each hub's messages besides their payloads."""
     new = [
-        (*key, channel.epoch, channel.head, 1, channel.high_at, channel.added, channel.threaded)
+        (
+            *key,
+            channel.epoch,
+            channel.head,
+            1,
+            channel.high_at,
+            channel.added,
+            channel.threaded,
+            channel.searched,
+        )
         for key, channel in channels.items()
         if channel.id is None
     ]
     moved = [
-        (c.id, c.head, c.high_at, c.added, c.threaded)
+        (c.id, c.head, c.high_at, c.added, c.threaded, c.searched)
         for c in channels.values()
         if c.id is not None
     ]
     for hub, name, channel_id in await sql.fetch_many(_CREATE_CHANNELS, new):
         channels[hub, name].id = channel_id
     rows: list[Row] = []
-    threads, steps = ThreadAppends(sql), StepRows(sql)
+    threads, texts, steps = ThreadAppends(sql), TextAppends(sql), StepRows(sql)
     for (hub, _), channel in channels.items():
         assert channel.id is not None
-        first = len(rows)
+        first, words = len(rows), 0
         indexed = channel.threaded == channel.head
         for append, high_at in channel.accepted:
             rows.append(to_row(append, channel.id, high_at))
             attributes = append.message.attributes
             if attributes is not None and attributes.conversation_id is not None and indexed:
                 threads.add(channel.id, attributes.conversation_id, append.message)
+            if append.message.serial in channel.indexed:
+                message = append.message
+                words += texts.add(
+                    channel.id, message.serial, high_at, message.payload, message.content_type
+                )
             if append.communication is not None:
                 steps.add(append.message.hub, append.communication, append.message)
-        others[hub] = others.get(hub, 0) + sum(
-            envelope_size(row[4], row[5], row[6], row[7], row[9]) for row in rows[first:]
+        others[hub] = (
+            others.get(hub, 0)
+            + words
+            + sum(envelope_size(row[4], row[5], row[6], row[7], row[9]) for row in rows[first:])
         )
     await sql.execute_many(INSERT_MESSAGE, rows)
     await sql.execute_many(_MOVE_HEADS, moved)
     await threads.store()
+    await texts.store()
     await steps.store()
 
 

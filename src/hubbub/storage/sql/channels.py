@@ -9,6 +9,21 @@ from hubbub.storage.sql.connection import Sql
 from hubbub.storage.sql.pages import RowPage
 from hubbub.storage.sql.records import from_row
 
+# The first serial whose `high_at` is no less than the time, or head + 1. Serials have no gaps and
+# `high_at` rises with them, so halving finds it with a few reads of the index by serial; an index
+# by time would have to be written with every message.
+FIRST_AT = """
+WITH RECURSIVE span (low, high) AS (
+    SELECT CAST($2 AS BIGINT), CAST($3 AS BIGINT) + 1
+    UNION ALL
+    SELECT CASE WHEN high_at >= $4 THEN low ELSE serial + 1 END,
+           CASE WHEN high_at >= $4 THEN serial ELSE high END
+    FROM span JOIN messages ON channel_id = $1 AND serial = (low + high) / 2
+    WHERE low < high
+)
+SELECT low FROM span WHERE low = high
+"""
+
 
 async def read_channel(sql: Sql, hub: str, channel: str) -> tuple[int, ChannelHead | None]:
     """The channel's id and head; 0 and None if nothing was ever stored in it."""

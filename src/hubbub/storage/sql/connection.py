@@ -42,6 +42,17 @@ class Sql(Protocol):
     async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
         """May be deferred and sent together with others, but runs before any other statement."""
 
+    async def find_words(
+        self,
+        places: Sequence[tuple[int, int]],
+        phrases: Sequence[Sequence[str]],
+        limit: int,
+        with_words: bool,
+    ) -> Sequence[Row]:
+        """Rows of `search_texts` (place, at, words) that hold all phrases: for each range of
+        places (both ends included) at most `limit`, the greatest places first. Words are empty
+        unless asked for. Phrases hold nothing but letters and digits."""
+
     async def lock(self, table: str) -> None:
         """Locks out other writers of the table until the transaction ends."""
 

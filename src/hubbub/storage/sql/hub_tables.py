@@ -20,14 +20,28 @@ NOT_RESTORED = {
     "audit": "what administrators did stays known, the restore itself included",
     "revocations": "merged: those of the backup are added, none is taken away",
     "comm_tokens": "a peer's token that was revoked or replaced since must not come back",
+    **dict.fromkeys(
+        (
+            "search_index",
+            "search_index_config",
+            "search_index_data",
+            "search_index_idx",
+        ),
+        "triggers keep it up with search_texts",
+    ),
 }
 """Tables that a restore leaves unchanged, and why."""
+
+DERIVED = frozenset(("search_texts",))
+"""Tables whose rows are made again from other rows: a restore deletes the old ones and stages none,
+since an archive could claim anything."""
 
 _PARENTS = {
     ("messages", "channel_id"): "channels",
     ("messages", "producer_id"): "producers",
     ("threads", "channel_id"): "channels",
     ("thread_messages", "channel_id"): "channels",
+    ("search_texts", "channel_id"): "channels",
     ("notifications", "channel_id"): "notification_channels",
     ("document_changes", "document_id"): "documents",
     ("document_snapshots", "document_id"): "documents",
@@ -56,7 +70,8 @@ class HubTable(msgspec.Struct, frozen=True):
     @property
     def owner(self) -> tuple[str, str]:
         """Column and table of the parent row, for rows without a column `hub`."""
-        return next((each, self.parents[each]) for each in self.key if each in self.parents)
+        columns = (*self.key, *self.columns)
+        return next((each, self.parents[each]) for each in columns if each in self.parents)
 
     def place(self, column: str) -> int | None:
         """The index of a column in a row; None if there is no such column."""

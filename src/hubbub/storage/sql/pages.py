@@ -34,7 +34,7 @@ class Pages:
     def _page(self, limit: int) -> RowPage:
         return RowPage(limit, self._page_bytes)
 
-    async def _fill(self, page: RowPage, statement: str, *values: int | str, start: int) -> None:
+    async def _fill(self, page: RowPage, statement: str, *values: object, start: int) -> None:
         """The statement's last two parameters are the position after which it continues (the first
         column of its rows) and the maximum number of rows. One extra row tells whether there are
         more."""

@@ -9,7 +9,7 @@ from hubbub.ports.storage.messages import ChannelHead, Retained, StoredPage
 from hubbub.ports.storage.sessions import SessionSnapshot
 from hubbub.ports.storage.settings import SettingsEntry
 from hubbub.storage.sql.administration import AdministrationReads
-from hubbub.storage.sql.channels import read_channel, stored_page
+from hubbub.storage.sql.channels import FIRST_AT, read_channel, stored_page
 from hubbub.storage.sql.commands import CommandReads
 from hubbub.storage.sql.communication import CommunicationReads
 from hubbub.storage.sql.connection import Sql, single_statement
@@ -21,6 +21,7 @@ from hubbub.storage.sql.push import PushReads
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob
 from hubbub.storage.sql.restoring import LIVE, RestoreReads
 from hubbub.storage.sql.retention import RetentionReads
+from hubbub.storage.sql.search import SearchReads
 from hubbub.storage.sql.threads import ThreadReads
 from hubbub.storage.sql.topics import TopicReads
 from hubbub.storage.sql.usage import USED_BYTES
@@ -36,21 +37,6 @@ _LATE_BEFORE_TIME = (
     " AND serial < $4 ORDER BY serial DESC LIMIT $5"
 )
 _BEHIND_ALL = 2**63 - 1
-# The first serial whose `high_at` is no less than the time, or head + 1. Serials have no gaps and
-# `high_at` rises with them, so halving finds it with a few reads of the index by serial; an index
-# by time would have to be written with every message.
-_FIRST_AT = """
-WITH RECURSIVE span (low, high) AS (
-    SELECT CAST($2 AS BIGINT), CAST($3 AS BIGINT) + 1
-    UNION ALL
-    SELECT CASE WHEN high_at >= $4 THEN low ELSE serial + 1 END,
-           CASE WHEN high_at >= $4 THEN serial ELSE high END
-    FROM span JOIN messages ON channel_id = $1 AND serial = (low + high) / 2
-    WHERE low < high
-)
-SELECT low FROM span WHERE low = high
-"""
-
 _MEASURE = f"""
 SELECT count(*), COALESCE(sum(size), 0) FROM (
     SELECT {MESSAGE_SIZE} FROM messages
@@ -64,6 +50,7 @@ class Reads(
     RetentionReads,
     ErasureReads,
     ThreadReads,
+    SearchReads,
     TopicReads,
     DocumentReads,
     NotificationReads,
@@ -132,7 +119,7 @@ class Reads(
     async def _first_at(self, channel_id: int, head: ChannelHead | None, time: int) -> int:
         if head is None:
             return 0
-        ((serial,),) = await self._sql.fetch(_FIRST_AT, channel_id, head.first, head.head, time)
+        ((serial,),) = await self._sql.fetch(FIRST_AT, channel_id, head.first, head.head, time)
         return int(serial)
 
     async def first_at(self, hub: str, channel: str, time: int) -> int:

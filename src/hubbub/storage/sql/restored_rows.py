@@ -19,7 +19,7 @@ from hubbub.domain.stored_settings import decode_setting
 from hubbub.domain.webhooks import WEBHOOK_OWNER, PendingVerification
 from hubbub.ports.storage.restoring import Value
 from hubbub.storage.sql.epochs import NextEpochs
-from hubbub.storage.sql.hub_tables import HubTable
+from hubbub.storage.sql.hub_tables import DERIVED, HubTable
 from hubbub.storage.sql.records import from_blob, to_blob
 
 _LEADS_OUTSIDE = frozenset(
@@ -57,10 +57,14 @@ class RowConversion:
 
     def convert(self, table: HubTable, row: Sequence[Value]) -> list[Value] | None:
         """The row for staging; None: omitted. Raises `ArchiveRefused`."""
+        if table.name in DERIVED:
+            return None
         new = dict(zip(table.columns, row, strict=True))
         _check(table, new)
         if table.of_hub:
             new["hub"] = self._target
+        if new.get("searched") is not None:
+            new["searched"] = 0
         if table.counted and "epoch" in new:
             channel = str(new.get("channel", new.get("name")))
             new["epoch"] = self._epochs.epoch(self._source, channel, str(new["epoch"]))

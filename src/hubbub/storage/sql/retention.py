@@ -11,6 +11,7 @@ from hubbub.storage.sql.communication import LOG, delete_from_log, erase_from_lo
 from hubbub.storage.sql.connection import Row, Sql, single_statement
 from hubbub.storage.sql.records import ENVELOPE_SIZE, ERASED_SIZE
 from hubbub.storage.sql.restoring import LIVE
+from hubbub.storage.sql.search import delete_texts_before, erase_texts
 from hubbub.storage.sql.thread_erasure import erase_from_threads
 from hubbub.storage.sql.threads import delete_from_threads
 from hubbub.storage.sql.topics import keep_sequences
@@ -124,17 +125,19 @@ class RetentionWrites:
         )
         await keep_sequences(self._sql, channel_id, end)
         await delete_from_threads(self._sql, channel_id, end)
+        words = await delete_texts_before(self._sql, channel_id, end)
         deleted = await self._sql.execute(
             "DELETE FROM messages WHERE channel_id = $1 AND serial < $2", channel_id, end
         )
         await self._sql.execute(
             "UPDATE channels SET first_serial = $2, stored_bytes = stored_bytes - $3,"
-            " threaded = CASE WHEN threaded < $2 THEN $2 - 1 ELSE threaded END WHERE id = $1",
+            " threaded = CASE WHEN threaded < $2 THEN $2 - 1 ELSE threaded END,"
+            " searched = CASE WHEN searched < $2 THEN $2 - 1 ELSE searched END WHERE id = $1",
             channel_id,
             end,
             freed,
         )
-        await count_bytes(self._sql, {hub: -int(freed)}, {hub: -int(others)})
+        await count_bytes(self._sql, {hub: -int(freed)}, {hub: -int(others) - words})
         return Deleted(deleted, int(freed), end)
 
     async def erase_messages(
@@ -161,6 +164,7 @@ class RetentionWrites:
             )
             if count:
                 await erase_from_threads(self._sql, *which)
+                words = await erase_texts(self._sql, *which)
                 await self._sql.execute(_ERASE, *which, ERASED_CONTENT_TYPE, ERASED_PAYLOAD)
                 added = count * len(ERASED_PAYLOAD) - int(size)
                 await self._sql.execute(
@@ -168,7 +172,7 @@ class RetentionWrites:
                     channel_id,
                     added,
                 )
-                left = count * len(ERASED_CONTENT_TYPE) - int(others)
+                left = count * len(ERASED_CONTENT_TYPE) - int(others) - words
                 await count_bytes(self._sql, {hub: added}, {hub: left})
             return ErasedMessages(count, end, end < head)
         return ErasedMessages(0, after, False)

@@ -13,6 +13,7 @@ from hubbub.domain.audit import Audit, AuditEntry
 from hubbub.domain.communication.steps import CommunicationStep
 from hubbub.domain.errors import STORE_FULL, HubbubError, StoreUnavailable
 from hubbub.domain.notifications import NotificationItem
+from hubbub.domain.search import INDEXED_BYTES
 from hubbub.ports.storage.exports import Exported
 from hubbub.ports.storage.messages import (
     Append,
@@ -39,6 +40,11 @@ _APPEND_SLICE = 1000
 _DELETE_SLICE = 2000
 _INDEX_SLICE = 2000
 SEARCH_SLICE = 4000
+_TEXTS_SLICE = 100
+"""Small: words are made of each of these messages, and written into an index."""
+_INDEXING = 16
+"""A byte of text that is indexed takes as long as so many that are only stored: other writes of the
+same transaction wait for it."""
 _RETAINED_SLICE = 500
 _RECLAIM_SLICE = 500
 """Small, since it runs all the time beside the appends of the same hub."""
@@ -75,6 +81,8 @@ def _size_of(append: Append) -> int:
     size = len(append.message.payload) + _ENVELOPE_BYTES
     if append.communication is not None:
         size += _ENVELOPE_BYTES * len(append.communication.added)
+    if append.search:
+        size += _INDEXING * min(len(append.message.payload), INDEXED_BYTES)
     return size if append.change is None else size + len(append.change.change.ops)
 
 
@@ -333,6 +341,23 @@ class SqlStore:
         """Indexes in slices, so that no write waits for a long history."""
         which = (hub, channel, partition, term)
         while await self._writes.call(hub, Writes.index_threads, *which, _INDEX_SLICE):
+            pass
+
+    # -- search -------------------------------------------------------------------------------
+
+    read_indexed_channels = _read(Reads.read_indexed_channels)
+    find_texts = _read_page(Reads.find_texts)
+    first_serials_at = _read(Reads.first_serials_at)
+    read_messages = _read_page(Reads.read_messages)
+    _index_texts = _write(Writes.index_texts, bounded=True)
+
+    async def index_texts(self, hub: str, channel: str, partition: int, term: int) -> None:
+        while await self._index_texts(hub, channel, partition, term, _TEXTS_SLICE):
+            pass
+
+    async def drop_texts(self, hub: str, channel: str, partition: int, term: int) -> None:
+        which = (hub, channel, partition, term)
+        while await self._writes.call(hub, Writes.drop_texts, *which, _TEXTS_SLICE):
             pass
 
     # -- what is stored -----------------------------------------------------------------------

@@ -27,6 +27,7 @@ from hubbub.storage.sql.push import PushWrites
 from hubbub.storage.sql.records import to_blob
 from hubbub.storage.sql.restoring import RestoreWrites
 from hubbub.storage.sql.retention import RetentionWrites
+from hubbub.storage.sql.search import SearchWrites
 from hubbub.storage.sql.threads import ThreadWrites
 from hubbub.storage.sql.topics import TopicWrites
 from hubbub.storage.sql.usage import check_term, read_terms
@@ -73,6 +74,7 @@ class Writes(
     RetentionWrites,
     ErasureWrites,
     ThreadWrites,
+    SearchWrites,
     TopicWrites,
     NotificationWrites,
     DocumentWrites,

@@ -10,8 +10,19 @@ from functools import cache
 import msgspec
 
 from hubbub.storage.sql.connection import ManyRows, Row
+from hubbub.storage.sql.words import blocks, single_words
 
 _ANY = re.compile(r"= ANY\(\$(\d+)\)")
+# Rows are taken in rising order, in which FTS5 skips what is outside of the range, and sorted then.
+_FIND_WORDS = """
+SELECT place, at, CASE WHEN ? THEN words ELSE '' END FROM search_texts WHERE place IN (
+    SELECT search_index.rowid FROM search_index CROSS JOIN search_texts AS texts
+    ON texts.place = search_index.rowid
+    WHERE search_index MATCH ? AND search_index.rowid BETWEEN ? AND ? {}
+    ORDER BY search_index.rowid + 0 DESC LIMIT ?
+) ORDER BY place DESC
+"""
+_HOLDS = " AND instr(' ' || texts.words || ' ', ?) > 0"
 _LOCK = re.compile(r" FOR (SHARE|UPDATE)\b")
 
 
@@ -74,6 +85,24 @@ class SqliteSql:
 
     async def execute_many(self, many: ManyRows, rows: Sequence[Row]) -> None:
         self._connection.executemany(_respelled(many.single), rows)
+
+    async def find_words(
+        self,
+        places: Sequence[tuple[int, int]],
+        phrases: Sequence[Sequence[str]],
+        limit: int,
+        with_words: bool,
+    ) -> Sequence[Row]:
+        words = " AND ".join(f'"{word}"' for word in single_words(phrases))
+        texts = [f" {' '.join(phrase)} " for phrase in phrases if len(phrase) > 1]
+        statement = _FIND_WORDS.format(_HOLDS * len(texts))
+        found: list[Row] = []
+        for low, high in places:
+            within = " OR ".join(f'"{block}"' for block in blocks(low, high))
+            asked = f"({within}) AND {words}"
+            values = (with_words, asked, low, high, *texts, limit)
+            found += self._connection.execute(statement, values)
+        return found
 
     async def lock(self, table: str) -> None:
         """Does nothing: there is only one writer."""

@@ -12,6 +12,7 @@ _BY_THE_WRITER = {
     "document_changes",
     "document_puts",
     "document_snapshots",
+    "search_texts",
 }
 _WITH_THEIR_MESSAGES = {"threads", "thread_messages"}
 """Attributes of messages count twice for them."""

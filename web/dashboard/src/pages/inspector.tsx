@@ -459,6 +459,7 @@ const DOINGS = [
   ["rpc", "Call"],
   ["stream", "Stream"],
   ["command", "Command"],
+  ["search", "Search"],
   ["filter", "Filter"],
   ["auth", "Authenticate"],
 ] as const;
@@ -493,6 +494,7 @@ function Actions({ channel }: { channel: string }) {
         />
       )}
       {doing === "command" && <CommandForm done={done} />}
+      {doing === "search" && <SearchForm channel={channel} done={done} />}
       {doing === "filter" && (
         <Simple
           key="filter"
@@ -555,6 +557,43 @@ function CommandForm({ done }: { done: (promise: Promise<unknown>) => Promise<vo
           verb="Send"
           hint="Needs `commands` in the settings of the hub, and a user."
         />
+      </div>
+    </>
+  );
+}
+
+/** In the channel that is shown, or in all that the session may read. */
+function SearchForm({
+  channel,
+  done,
+}: {
+  channel: string;
+  done: (promise: Promise<unknown>) => Promise<void>;
+}) {
+  const [query, setQuery] = useState("");
+  const [newest, setNewest] = useState(false);
+  const [here, setHere] = useState(false);
+  const asked = { query, order: newest ? "time" : "rank", ...(here && channel && { channel }) };
+  return (
+    <>
+      <Field
+        label="Words"
+        hint={'All of them; those in quotation marks must follow each other. Needs the rule `search`.'}
+      >
+        <input value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
+      </Field>
+      <div class="tools">
+        <label class="check">
+          <input type="checkbox" checked={newest} onChange={() => setNewest(!newest)} /> the newest first
+        </label>
+        {channel && (
+          <label class="check">
+            <input type="checkbox" checked={here} onChange={() => setHere(!here)} /> only {channel}
+          </label>
+        )}
+      </div>
+      <div class="gap">
+        <WireAct act={() => done(client.ask("Search", asked))}>Search</WireAct>
       </div>
     </>
   );

@@ -1,0 +1,1 @@
+"""Search on the wire."""
