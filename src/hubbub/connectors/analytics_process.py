@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import logging
 import os
-from asyncio.subprocess import Process
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 
 import msgspec
 
@@ -16,7 +17,7 @@ from hubbub.domain.analytics import Rows, RowsQuery
 from hubbub.domain.errors import Unavailable
 from hubbub.fair_slots import FairPlaces
 from hubbub.ports.analytics import Analytics
-from hubbub.processes import module_command
+from hubbub.processes import ChildProcess, module_command
 
 logger = logging.getLogger(__name__)
 
@@ -54,39 +55,57 @@ class AnalyticsProcess(Analytics):
         return answer.rows
 
     async def _ask(self, query: RowsQuery) -> bytes:
-        async with _running(str(self._warehouse), msgspec.json.encode(query).decode()) as process:
+        asked = msgspec.json.encode(query).decode()
+        async with _running(str(self._warehouse), asked) as process:
             try:
-                said, complaints = await asyncio.wait_for(process.communicate(), TIMEOUT_SECONDS)
+                await asyncio.wait_for(process.gone(), TIMEOUT_SECONDS)
             except TimeoutError:
                 raise Unavailable(
                     f"the table was not read within {TIMEOUT_SECONDS:.0f} s; ask for less of it"
                 ) from None
-        if process.returncode:
-            logger.error("reading analytics failed: %s", complaints.decode("utf-8", "replace"))
-        return said
+        complaints, _, answer = process.said.strip().rpartition(b"\n")
+        if process.exit_status:
+            logger.error(
+                "reading analytics failed: %s", (complaints + answer).decode("utf-8", "replace")
+            )
+        return bytes(answer)
+
+
+class _AnswerProcess(ChildProcess):
+    """What it says is its answer in one line, and before that what is for the log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said = bytearray()
+
+    def data_received(self, data: bytes) -> None:
+        self.said += data
+
+    @property
+    def exit_status(self) -> int | None:
+        """None until `gone` returned."""
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """Does nothing to a process that has ended."""
+        self._process.kill()
 
 
 @contextlib.asynccontextmanager
-async def _running(*arguments: str) -> AsyncIterator[Process]:
-    """The process that answers. It ends with the block, also where the asker leaves while it is
-    being started."""
-    starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            *module_command("hubbub.pipeline.answering", *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-    )
+async def _running(*arguments: str) -> AsyncIterator[_AnswerProcess]:
+    """The process that answers. It ends with the block."""
+
+    def make(output: socket.socket) -> Popen[bytes]:
+        command = module_command("hubbub.pipeline.answering", *arguments)
+        return Popen(command, stdin=DEVNULL, stdout=output.fileno(), stderr=output.fileno())  # noqa: S603
+
+    process = _AnswerProcess()
+    await process.spawn(make)
     try:
-        process = await asyncio.shield(starting)
         with contextlib.suppress(ProcessLookupError):
             niceness = os.getpriority(os.PRIO_PROCESS, 0) + NICENESS
             os.setpriority(os.PRIO_PROCESS, process.pid, niceness)
         yield process
     finally:
-        process = await starting
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()
+        process.kill()
+        await process.gone()

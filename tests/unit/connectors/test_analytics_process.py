@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.callbacks import eventually
 from hubbub.connectors import analytics_process
 from hubbub.connectors.analytics_process import AnalyticsProcess
 from hubbub.domain.analytics import RowsQuery
@@ -71,3 +72,31 @@ async def test_an_answer_does_without_the_memory_of_pandas(
     imported = said.value.message.split()
     assert "pyarrow" in imported
     assert "pandas" not in imported
+
+
+async def test_a_process_ends_with_its_asker_and_what_it_complains_of_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "pid"
+    tells = (
+        f"import os, time\nprint(os.getpid(), end='.', file=open({str(file)!r}, 'w'), flush=True)"
+    )
+    commands = [f"{tells}\ntime.sleep(60)", "print('odd')\nraise SystemExit('no disk')"]
+    monkeypatch.setattr(
+        analytics_process, "module_command", lambda *_: (sys.executable, "-c", commands.pop(0))
+    )
+    analytics = AnalyticsProcess(tmp_path)
+    asking = asyncio.create_task(analytics.rows(RowsQuery("traffic", "acme")))
+
+    async def is_running() -> bool:
+        return file.exists() and file.read_text().endswith(".")
+
+    await eventually(is_running)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(file.read_text()[:-1]), 0)
+    with pytest.raises(Unavailable, match="see the hub's log"):
+        await analytics.rows(RowsQuery("traffic", "acme"))
+    assert "no disk" in caplog.text
