@@ -12,8 +12,10 @@ Contract for every adapter:
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +33,8 @@ from hubbub.domain.push.options import PushOptions
 from hubbub.domain.push.outcomes import Outcome
 from hubbub.ports.clock import Clock
 from hubbub.ports.outgoing import Outgoing
+
+logger = logging.getLogger(__name__)
 
 Direction = Literal["output", "push", "pull"]
 """`output`: messages go out to peers. `push`: the medium delivers messages to the adapter. `pull`:
@@ -90,6 +94,57 @@ class PushInput(Protocol):
     async def stop(self) -> None:
         """Ends its tasks and releases its resources. Nothing is published after this returns."""
         ...
+
+
+class PushTasks(PushInput):
+    """A push input with background tasks, to derive from: `init` begins to listen, `schedule` runs
+    a task, `publish_message` hands a message in, and `clean_up` ends. After the adapter was removed
+    its tasks are cancelled, and nothing is published any more."""
+
+    def __init__(self) -> None:
+        self._publish: Publish | None = None
+        self._scheduled: set[asyncio.Task[None]] = set()
+
+    async def init(self) -> None:
+        """If this raises, the adapter cannot listen."""
+
+    async def clean_up(self) -> None:
+        """Called when all tasks have ended."""
+
+    def schedule(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs the work until it ends or the adapter is removed. Its exceptions are logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._scheduled.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._scheduled.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("%s: a task failed", type(self).__name__, exc_info=task.exception())
+
+    async def publish_message(self, message: PeerMessage) -> str:
+        """Returns the message's id once it is on disk. Raises `HubbubError`, and `NotFound` before
+        `init` and after the adapter was removed."""
+        if self._publish is None:
+            raise NotFound("the adapter does not listen")
+        return await self._publish(message)
+
+    async def start(self, publish: Publish) -> None:
+        self._publish = publish
+        try:
+            await self.init()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        self._publish = None
+        tasks = [*self._scheduled]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self.clean_up()
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
@@ -291,6 +346,10 @@ class AdapterKinds:
             raise Conflict(f"there is an adapter of the kind {kind.name!r} already; rename one")
         self._kinds[kind.name] = kind
 
+    def remove(self, name: str) -> None:
+        """Does nothing if there is no such kind."""
+        self._kinds.pop(name, None)
+
     def find(self, name: str) -> AdapterKind[Any]:
         """Raises `NotFound`, which lists the existing kinds."""
         found = self._kinds.get(name)
@@ -340,6 +399,11 @@ def declaring() -> Iterator[list[AdapterKind[Any]]]:
     finally:
         found += _declared[before:]
         del _declared[before:]
+
+
+def declared_kind(made: object) -> AdapterKind[Any] | None:
+    """The kind that a class was declared as; None for a class without the decorator."""
+    return next((kind for kind in _declared if kind.make is made), None)
 
 
 def declared() -> AdapterKinds:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from hubbub.connectors.adapters import included
 from hubbub.connectors.adapters.dial import CheckedDial
 from hubbub.connectors.adapters.operator_files import load_folder
@@ -28,6 +30,8 @@ from hubbub.server.settings.adapters import AdapterFolders
 
 logger = logging.getLogger(__name__)
 
+_ANY_NUMBER = 10**9
+
 
 def make_communication(
     node: Node,
@@ -39,6 +43,9 @@ def make_communication(
 ) -> CommunicationDriver:
     """Builds the driver. `terms` are those of the partitions that this node owns."""
     files = settings.files
+    if settings.give_up_after is not None:
+        forever = {"retries": _ANY_NUMBER, "refused_retries": _ANY_NUMBER}
+        limits = replace(limits, give_up_seconds=settings.give_up_after, **forever)
     resolver = Resolver()
 
     def make_context(hub: str, name: str, address: Address | None) -> AdapterContext:

@@ -27,6 +27,7 @@ from hubbub.server.foundation import Foundation
 from hubbub.server.node import make_node
 from hubbub.server.outgoing import OutgoingConnections
 from hubbub.server.owning import OwnerSide
+from hubbub.server.people import PeopleInProcess
 from hubbub.server.plugins import make_plugins
 from hubbub.server.services import Programs
 from hubbub.server.settings import Settings, in_effect
@@ -78,6 +79,7 @@ class Server:
         self.owner, self.driver = owning.owner, owning.driver
         self.push, self.push_credentials = owning.push, owning.push_credentials
         self.communication = owning.communication
+        self.people = PeopleInProcess(owning.communication, access.directory)
         self.subscriptions = self.owner.room(DurableSubscriptions)
         self.administration = self._make_administration()
         self._loop_lag = LoopLag()

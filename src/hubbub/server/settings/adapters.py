@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 
 class AdapterFolders(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,3 +18,6 @@ class AdapterFolders(msgspec.Struct, frozen=True, kw_only=True):
     files: Path | None = None
     """Folder in which adapters of the kind `folder` read, with a subfolder for each hub; without it
     they read nothing."""
+    give_up_after: Annotated[float, Meta(ge=0.1, le=365 * 86_400)] | None = None
+    """Seconds after the first failure in which a message to a peer is retried. Default:
+    `webhooks.giveUpAfter`, within `webhooks.retries`."""
