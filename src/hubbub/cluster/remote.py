@@ -208,7 +208,8 @@ class RemoteBus:
             if node == self.node:
                 self._tasks.start(self._service.requests.answer(node, request))
             else:
-                self.requests.send(node, request.lane, request, None, ignore)
+                kind = bytes if request.framed else None
+                self.requests.send(node, request.lane, request, kind, ignore)
 
     async def _ask_all(self, request: NodeRequest[T], seconds: float | None) -> Answers[T]:
         given = {self.node: await self._service.requests.answer(self.node, request)}

@@ -92,7 +92,7 @@ class SearchPage(Notice, frozen=True):
     error: HubbubError | None = None
 
 
-class CompleteIndex(ChannelRequest[bool], frozen=True):
+class CompleteIndex(ChannelRequest[bool], frozen=True, tag="complete_index"):
     """Completes the index of a channel. Returns whether it is complete within a short time; the
     owner goes on in any case."""
 

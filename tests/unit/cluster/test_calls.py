@@ -62,6 +62,7 @@ from hubbub.domain.notifications import (
 )
 from hubbub.domain.permissions import Identity, Reader
 from hubbub.domain.rules import Rules
+from hubbub.domain.search import CompleteIndex
 from hubbub.domain.threads import ThreadsQuery
 from hubbub.domain.topics import (
     Acknowledge,
@@ -97,6 +98,8 @@ from hubbub.engine.administration.survey import (
     ResumeHub,
     SuspendHub,
 )
+from hubbub.engine.mercure.streams import ListStreams
+from hubbub.engine.mqtt.requests import DeviceConnected
 from hubbub.ports.bus import (
     AskWatches,
     Attach,
@@ -151,6 +154,7 @@ BEFORE = (
     "65636569766572a177a46c616e6503a66e756d62657202a5666c6f6f7201a463616c6c"
 )
 AFTER = "a573696e636500"
+ASKED = OwnerRequest.travels_in
 CALLS: list[tuple[Any, str]] = [
     (
         Attach("acme", "news"),
@@ -509,16 +513,16 @@ CALLS: list[tuple[Any, str]] = [
         "726f7570a465617374a561736b6572c40170a56b6e6f776e81a161cb3ff8000000000000",
     ),
     (
-        TryRules("acme", "open", Rules(public=True)),
-        "82a474797065a87175657374696f6ea87175657374696f6ec5015684a474797065a97472792d72756c65"
-        "73a3687562a461636d65a46e616d65a46f70656ea572756c6573de0015a672657461696ec2a573746f72"
+        TryRules("acme", "open", Rules(public=True, live_history=False)),
+        "82a474797065a87175657374696f6ea87175657374696f6ec5015e84a474797065a97472792d72756c65"
+        "73a3687562a461636d65a46e616d65a46f70656ea572756c6573de0016a672657461696ec2a573746f72"
         "65c2a470757368c2a870726573656e6365c2a96f63637570616e6379c2a67075626c6963c3ad636c6965"
         "6e745075626c697368c2ae616c6c6f77416e6f6e796d6f7573c2ab6c697665486973746f7279c2ad6d61"
         "784167655365636f6e647300b16d617853746f7265644d6573736167657300ae6d617853746f72656442"
         "7974657300b37265636c61696d41636b6e6f776c6564676564c2aa64726f70556e72656164c2a76a6f75"
-        "726e616ca86d65746164617461ae73746f7265427944656661756c74c2b26d6178446f63756d656e7443"
-        "68616e676573cd03e8b2646f63756d656e7454746c5365636f6e647300ad737562736372696265486f6f"
-        "6bc0ab7075626c697368486f6f6bc0b0646f63756d656e744d65737361676573c2",
+        "726e616ca86d65746164617461ae73746f7265427944656661756c74c2a6736561726368c2b26d617844"
+        "6f63756d656e744368616e676573cd03e8b2646f63756d656e7454746c5365636f6e647300ad73756273"
+        "6372696265486f6f6bc0ab7075626c697368486f6f6bc0b0646f63756d656e744d65737361676573c2",
     ),
     (
         SuspendHub("acme", "r1"),
@@ -533,6 +537,21 @@ CALLS: list[tuple[Any, str]] = [
     (
         FindRestores(),
         "82a474797065a87175657374696f6ea87175657374696f6ec40f81a474797065a8726573746f726573",
+    ),
+    (
+        ListStreams("acme", 10),
+        "82a474797065a87175657374696f6ea87175657374696f6ec42683a474797065af6d6572637572652d73"
+        "747265616d73a3687562a461636d65a56c696d69740a",
+    ),
+    (
+        DeviceConnected("acme", "zoe", "c1"),
+        "82a474797065a87175657374696f6ea87175657374696f6ec42f84a474797065a6646576696365a36875"
+        "62a461636d65a7757365725f6964a37a6f65a9636c69656e745f6964a26331",
+    ),
+    (
+        CompleteIndex("acme", "news"),
+        "82a474797065a361736ba77265717565737483a474797065ae636f6d706c6574655f696e646578a36875"
+        "62a461636d65a76368616e6e656ca46e657773",
     ),
     (
         PublishCall(ApplyChange(CHANGE, OPTIONS), awaited=True),
@@ -606,6 +625,8 @@ def test_nodes_of_the_version_before_understand_a_call_and_are_understood(
 async def test_every_request_to_an_owner_or_a_node_is_among_them(tmp_path: Path) -> None:
     async with Alone(tmp_path) as alone:
         assert {*alone.node.owner.kinds, *alone.node.requests.kinds} <= kinds()
+        together = [kind for kind in alone.node.owner.kinds if kind.travels_in == ASKED]
+        assert all(kind.__struct_config__.tag for kind in together), "they travel as one union"
 
 
 def test_a_request_in_a_frame_that_this_node_does_not_know_is_read_as_a_question() -> None:

@@ -40,5 +40,7 @@ class DeviceConnected(Announcement, frozen=True, tag="device"):
     """A device connected at the sender: a connection of the same client id that another node still
     has is closed."""
 
+    framed = True  # a node of the version before refuses it, instead of holding up its lane
+
     user_id: str | None
     client_id: str
