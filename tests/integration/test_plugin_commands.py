@@ -283,7 +283,7 @@ async def test_whatever_a_plugin_stores_its_validators_judge(hub: RunningHub, an
 
 
 async def test_a_plugin_s_exception_and_its_time_become_the_result(ann: User) -> None:
-    assert await ann.ask("broken") == (1, "KeyError: 'params'")
+    assert await ann.ask("broken") == (1, "KeyError: 'params' (broken.py, line 1)")
     assert await ann.ask("slow") == (10, "slow did not end within 50 ms")
 
 

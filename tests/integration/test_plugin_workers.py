@@ -127,7 +127,7 @@ async def test_the_context_asks_the_hub(tmp_path: Path) -> None:
         ("return 0, {'a': 1}", 0, {"a": 1}),
         ("return [5, 'no']", 0, [5, "no"]),
         ("return True, 1", 0, [True, 1]),
-        ("raise ValueError('why')", 1, "ValueError: why"),
+        ("raise ValueError('why')", 1, "ValueError: why (it.py, line 2)"),
         ("raise CommandRefused(6, 'a is missing')", 6, "a is missing"),
         ("return await context.channel('x')", 9, "there is no such channel"),
         ("return -1, 'x'", 1, "ValueError: the status -1 is not one"),
@@ -139,7 +139,7 @@ async def test_the_context_asks_the_hub(tmp_path: Path) -> None:
         (
             "a = []\n    for _ in range(970): a = [a]\n    await context.save('deep', a)",
             1,
-            "ValueError: the value has more than 272 levels; make it flatter",
+            "ValueError: the value has more than 272 levels; make it flatter (it.py, line 4)",
         ),
     ],
 )
@@ -243,8 +243,8 @@ async def test_a_worker_that_hangs_is_replaced_and_what_waited_behind_it_is_run(
         ("await asyncio.sleep(1e300)", (10, "odd did not end within 200 ms")),
         ("await asyncio.sleep(float('nan'))", (0, None)),
         ("raise CommandRefused(5, chr(0xd800))", (5, "?")),
-        ("raise ValueError(chr(0xd800))", (1, "ValueError: ?")),
-        ("raise CommandRefused(2**31, 'no')", (1, "CommandRefused: no")),
+        ("raise ValueError(chr(0xd800))", (1, "ValueError: ? (odd.py, line 4)")),
+        ("raise CommandRefused(2**31, 'no')", (1, "CommandRefused: no (odd.py, line 4)")),
         (
             "try:\n        await context.publish('held')\n"
             "    finally:\n        await context.save('visits', {})",

@@ -98,6 +98,8 @@ class NodeRooms:
             plugins=self._plugins,
             search=partial(node.feature, SearchService),
         )
+        if self._plugins is not None:
+            self._hooks.serve(lambda call: commands.host(node.hub(call.hub), call.sender))
         yield from (
             topics,
             webhooks,

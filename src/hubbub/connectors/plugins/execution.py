@@ -17,6 +17,7 @@ from hubbub.domain.payloads import MAX_COMMAND_DEPTH, is_deeper
 
 MAX_RESULT_BYTES = 1024 * 1024
 MAX_TEXT = 1000
+_PLACE_CHARS = 100
 _LONGEST_WAIT_SECONDS = 3600.0
 """Longer than any call, and short enough for the operating system's timers."""
 
@@ -183,9 +184,21 @@ def _failure(error: BaseException) -> tuple[int, msgspec.Raw]:
             and 0 < error.status <= MAX_STATUS
         ):
             return error.status, _text(str(error.text))
-        return int(Status.TECHNICAL), _text(f"{type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"[: MAX_TEXT - _PLACE_CHARS]
+        return int(Status.TECHNICAL), _text(said + _place(error))
     except BaseException:  # noqa: BLE001 - an error that cannot even be told
         return int(Status.TECHNICAL), _text("the plugin failed")
+
+
+def _place(error: BaseException) -> str:
+    """The innermost line of the plugin's file; the files of the hub have whole paths."""
+    found, trace = "", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if "/" not in file and file.endswith(".py"):
+            found = f" ({file}, line {trace.tb_lineno})"
+        trace = trace.tb_next
+    return found[:_PLACE_CHARS]
 
 
 def _text(text: str) -> msgspec.Raw:

@@ -11,6 +11,7 @@ from hubbub.domain.commands.jids import Jid
 from hubbub.domain.commands.objects import HCommand, HMessage, HResult
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub, SessionState
+from hubbub.ports.plugins import PluginHost
 
 
 class Asker(msgspec.Struct, frozen=True, eq=False):
@@ -44,6 +45,9 @@ Handler = Callable[[Asker, Any], Awaitable[Any]]
 
 
 class CommandPlugins(Protocol):
+    def host(self, hub: Hub, sender: str, execute: Execute) -> PluginHost:
+        """The hub's operations for a validator or saver of a document of this sender."""
+
     def find(self, hub: Hub, name: str) -> PluginCommand | None:
         """The plugin with this name in lower case."""
 

@@ -55,6 +55,12 @@ class PluginCommands(CommandPlugins):
         self._plugins = plugins
         self._collections = collections
 
+    def host(self, hub: Hub, sender: str, execute: Execute) -> PluginHost:
+        """The host of a validator or saver, in the name of the document's sender."""
+        jid = parse_jid(sender) or Jid(HUB_USER, hub.name)
+        asker = Asker(hub, Identity(user_id=jid.user, level=Level.CLIENT))
+        return _Host(asker, execute, self._collections, _depth.get())
+
     def find(self, hub: Hub, name: str) -> PluginCommand | None:
         shape = self._plugins.find(name)
         if shape is None or not shape.run:

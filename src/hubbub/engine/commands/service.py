@@ -34,13 +34,14 @@ from hubbub.engine.commands.publishing import PublishCommand
 from hubbub.engine.commands.records import ChannelRecords
 from hubbub.engine.commands.searching import SearchCommand, Searcher
 from hubbub.engine.directory import Directory
+from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.publishing import Publisher
 from hubbub.engine.sessions.filtering import SessionFilters
 from hubbub.engine.storing.hooks import StoringHooks
 from hubbub.ports.bus import Bus
 from hubbub.ports.clock import Clock
-from hubbub.ports.plugins import Plugins
+from hubbub.ports.plugins import PluginHost, Plugins
 from hubbub.ports.storage import Store
 
 logger = logging.getLogger(__name__)
@@ -101,6 +102,11 @@ class Commands:
         }
         self._builtin = {name.lower(): handler for name, handler in builtin.items()}
         self._names = {name.lower(): name for name in builtin}
+
+    def host(self, hub: Hub, sender: str) -> PluginHost:
+        """The hub's operations for a validator or saver of a plugin."""
+        assert self._plugins is not None
+        return self._plugins.host(hub, sender, self.execute)
 
     async def answer(self, asker: Asker, given: object) -> HResult:
         """The result of an hCommand that arrived as a JSON value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -30,8 +31,49 @@ Hook = Callable[[Document, CallContext], Awaitable[object]]
 text, with a status and a text, with False, or by raising `CommandRefused`."""
 
 
+MAX_DEPTH = 3
+"""Validators and savers store documents, whose validators and savers may do so, and so on: at most
+so many of them in a row."""
+_depth: ContextVar[int] = ContextVar("_depth", default=0)
+_validating: ContextVar[frozenset[tuple[str, str]]] = ContextVar("_validating", default=frozenset())
+"""Hub and channel of the messages whose validators run: further messages of the channel wait for
+them."""
+
+HostOf = Callable[[CallContext], PluginHost]
+"""The hub's operations for a validator or saver, in the name of the context's sender."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What led to a document: how many validators and savers in a row, and the messages that wait
+    for these validators."""
+
+    depth: int
+    validating: frozenset[tuple[str, str]]
+
+    def enter(self, validating: frozenset[tuple[str, str]] = frozenset()) -> None:
+        """What the running task does from now on has this origin."""
+        _depth.set(self.depth)
+        _validating.set(self.validating | validating)
+
+
+def current_origin() -> Origin:
+    return Origin(_depth.get(), _validating.get())
+
+
+class _HookHost(PluginHost):
+    """What a hook stores is one step further away from what clients store."""
+
+    def __init__(self, host: PluginHost, origin: Origin) -> None:
+        self._host = host
+        self._origin = Origin(origin.depth + 1, origin.validating)
+
+    async def ask(self, operation: str, arguments: bytes) -> PluginReply:
+        self._origin.enter()
+        return await self._host.ask(operation, arguments)
+
+
 class NoHost(PluginHost):
-    """The host of calls without a user to act for."""
+    """The host where the hub offers no commands."""
 
     async def ask(self, operation: str, arguments: bytes) -> PluginReply:
         text = f"{operation} is not available to a validator or saver"
@@ -56,10 +98,18 @@ class StoringHooks:
         self._plugins = plugins
         self.in_use = plugins is not None
         """Whether any validator or saver may exist."""
+        self._host_of: HostOf = lambda context: NoHost()
         self._validators: dict[str, list[Hook]] = {}
         self._savers: dict[str, list[Hook]] = {}
         self._indexed: Mapping[str, PluginShape] | None = None
         self._of_plugins: dict[str, dict[str, list[Hook]]] = {VALIDATE: {}, SAVED: {}}
+
+    def serve(self, host_of: HostOf) -> None:
+        """Lets validators and savers of plugins use the hub."""
+        self._host_of = host_of
+
+    def host(self, context: CallContext) -> PluginHost:
+        return _HookHost(self._host_of(context), current_origin())
 
     def add_validator(self, collection: str, validator: Hook) -> None:
         """`collection` is `#channel@hub`, `#channel` for that channel of every hub, `hMessages`,
@@ -81,6 +131,9 @@ class StoringHooks:
         one of the validator added first is raised. Raises `ValidationFailed`."""
         context = CallContext(hub, sender, collection=collections[0])
         hooks = list(self._of(collections, VALIDATE))
+        if hooks and _depth.get() >= MAX_DEPTH:
+            text = f"validators and savers store for each other {MAX_DEPTH} deep"
+            raise ValidationFailed(text, int(Status.NOT_AVAILABLE))
         for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
             if refusal is not None:
                 raise ValidationFailed(refusal.text, int(refusal.status))
@@ -91,6 +144,15 @@ class StoringHooks:
         """Runs all savers concurrently. Their exceptions are logged and undo nothing."""
         context = CallContext(hub, sender, collection=collections[0])
         hooks = list(self._of(collections, SAVED))
+        if hooks and _depth.get() >= MAX_DEPTH:
+            name = collections[0]
+            logger.error(
+                "hub %s: savers store for each other %d deep; that of %s is left out",
+                hub,
+                MAX_DEPTH,
+                name,
+            )
+            return
         for refusal in await asyncio.gather(*(_judge(hook, encoded, context) for hook in hooks)):
             if refusal is not None:
                 name = collections[0]
@@ -111,7 +173,7 @@ class StoringHooks:
         self._of_plugins = {VALIDATE: {}, SAVED: {}}
         for name, shape in shapes.items():
             for function, named in ((VALIDATE, shape.validates), (SAVED, shape.saves)):
-                hook = _PluginHook(plugins, name, function, shape.timeout_ms)
+                hook = _PluginHook(plugins, name, function, shape.timeout_ms, self.host)
                 for collection in named:
                     self._of_plugins[function].setdefault(collection, []).append(hook)
 
@@ -119,18 +181,26 @@ class StoringHooks:
 class _PluginHook:
     """A plugin's validator or saver, called like a function of this process."""
 
-    def __init__(self, plugins: Plugins, name: str, function: str, timeout_ms: int) -> None:
+    def __init__(
+        self, plugins: Plugins, name: str, function: str, timeout_ms: int, host_of: HostOf
+    ) -> None:
         self._plugins = plugins
         self._name = name
         self._function = function
         self._timeout_ms = timeout_ms
+        self._host_of = host_of
 
     async def __call__(self, document: Document, context: CallContext) -> object:
         encoded = msgspec.json.encode(document)
         call = PluginCall(self._name, self._function, encoded, context, self._timeout_ms)
-        reply = await self._plugins.call(context.hub, call, NoHost())
+        reply = await self._plugins.call(context.hub, call, self._host_of(context))
         value = msgspec.json.decode(reply.value)
-        return (reply.status, reply.text or value) if reply.status else value
+        if not reply.status:
+            return value
+        text = reply.text or value
+        if self._function == SAVED:  # only the log says it
+            text = f"{self._name}.py: {text}"
+        return reply.status, text
 
 
 async def _judge(hook: Hook, encoded: bytes, context: CallContext) -> CommandRefused | None:

@@ -10,10 +10,16 @@ import msgspec
 
 from hubbub.domain.commands.mapping import from_message
 from hubbub.domain.commands.objects import write_message
-from hubbub.domain.errors import HubbubError, Internal, Overloaded
+from hubbub.domain.commands.status import Status
+from hubbub.domain.errors import HubbubError, Internal, Overloaded, ValidationFailed
 from hubbub.domain.messages import Message
 from hubbub.domain.rules import Rules
-from hubbub.engine.storing.hooks import ALL_MESSAGES, StoringHooks, collections_of
+from hubbub.engine.storing.hooks import (
+    ALL_MESSAGES,
+    StoringHooks,
+    collections_of,
+    current_origin,
+)
 from hubbub.ports.bus import PublishOutcome, PublishReply
 from hubbub.tasks import TaskSet
 
@@ -27,7 +33,7 @@ Refuse = Callable[[Message, HubbubError, PublishReply], None]
 
 
 class _WaitingPublication:
-    __slots__ = ("collections", "hand_on", "message", "refuse", "reply")
+    __slots__ = ("collections", "hand_on", "message", "origin", "refuse", "reply")
 
     def __init__(
         self, message: Message, collections: tuple[str, ...], reply: PublishReply,
@@ -38,6 +44,7 @@ class _WaitingPublication:
         self.reply = reply
         self.hand_on = hand_on
         self.refuse = refuse
+        self.origin = current_origin()
 
 
 class Publications:
@@ -62,6 +69,10 @@ class Publications:
     ) -> None:
         """Calls exactly one of `hand_on` and `refuse`, later."""
         hub = message.hub
+        if (hub, message.channel) in current_origin().validating:
+            text = f"a validator of a message of {message.channel!r} cannot store another one there"
+            refuse(message, ValidationFailed(text, int(Status.NOT_AVAILABLE)), reply)
+            return
         if self._waiting.get(hub, 0) >= MAX_WAITING:
             refuse(
                 message,
@@ -101,6 +112,7 @@ class Publications:
         # Commands, results and documents of plugins are stored as payloads.
         is_payload = ALL_MESSAGES not in waiting.collections
         encoded = message.payload if is_payload else msgspec.json.encode(write_message(document))
+        waiting.origin.enter(frozenset(((message.hub, message.channel),)))
         await self.hooks.validate(message.hub, waiting.collections, encoded, sender)
 
         def stored(outcome: PublishOutcome) -> None:
@@ -114,6 +126,7 @@ class Publications:
     async def _saved(
         self, waiting: _WaitingPublication, encoded: bytes, sender: str, outcome: PublishOutcome
     ) -> None:
+        waiting.origin.enter()
         try:
             await self.hooks.saved(waiting.message.hub, waiting.collections, encoded, sender)
         finally:
