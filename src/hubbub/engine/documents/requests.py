@@ -66,20 +66,17 @@ class DocumentRequests(Room):
         try:
             session.check_rate()
             session.check_identity()
+            options = ChangeOptions(
+                expected_version=request.expected_version,
+                epoch=request.epoch,
+                change_id=request.change_id,
+            )
+            item = self._documents.item(
+                request.channel, request.ops.text, options, request.producer
+            )
+            technology = session.connection.technology
             self._documents.change(
-                session.hub,
-                session.identity,
-                request.channel,
-                request.ops.text,
-                ChangeOptions(
-                    expected_version=request.expected_version,
-                    epoch=request.epoch,
-                    change_id=request.change_id,
-                ),
-                reply,
-                request.producer,
-                session.connection.technology,
-                session.id,
+                session.hub, session.identity, item, reply, technology, session.id
             )
         except HubbubError as error:
             session.hub.counters.messages_refused += 1

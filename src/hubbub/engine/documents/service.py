@@ -64,21 +64,11 @@ class Documents:
         await hub.consent(identity, channel)
         return await self._bus.ask(query)
 
-    def change(
-        self,
-        hub: Hub,
-        identity: Identity,
-        channel: str,
-        patch: bytes,
-        options: ChangeOptions,
-        reply: PublishReply | None,
-        producer: Producer | None = None,
-        technology: str | None = None,
-        session: str | None = None,
-    ) -> None:
-        """Sends the change to the owner. Raises the errors of `Publisher.check` without calling
-        `reply`; the owner's errors are passed to `reply`."""
-        item = _ChangeItem(
+    def item(
+        self, channel: str, patch: bytes, options: ChangeOptions, producer: Producer | None = None
+    ) -> RequestItem:
+        """A change to publish. Raises `InvalidName`."""
+        return _ChangeItem(
             check_name(channel, "channel"),
             "DocumentChange",
             patch,
@@ -88,6 +78,18 @@ class Documents:
             options=options,
             limits=self._limits,
         )
+
+    def change(
+        self,
+        hub: Hub,
+        identity: Identity,
+        item: RequestItem,
+        reply: PublishReply | None,
+        technology: str | None = None,
+        session: str | None = None,
+    ) -> None:
+        """Sends the change to the owner. Raises the errors of `Publisher.check` without calling
+        `reply`; the owner's errors are passed to `reply`."""
         self._publisher.publish(hub, identity, item, reply, technology, session)
 
     async def settle(
@@ -108,7 +110,8 @@ class Documents:
             if not done.done():  # else whoever waited is gone
                 done.set_result(outcome)
 
-        self.change(hub, identity, channel, patch, options, conclude, producer, technology)
+        item = self.item(channel, patch, options, producer)
+        self.change(hub, identity, item, conclude, technology)
         return changed(await done)
 
 
