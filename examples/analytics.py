@@ -3,8 +3,8 @@
     hubbub pipeline run
     python examples/analytics.py data/warehouse
 
-Two are read: the view `traffic`, which answers one question, and the table `messages` with every
-message that was published, for questions that nobody has thought of yet.
+Two tables are read: `traffic`, which answers one question, and `messages` with every message that
+was published, for questions that nobody has thought of yet.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ def main() -> None:
     spark = (
         SparkSession.builder.master("local[*]")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.pyspark.python", sys.executable)
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .getOrCreate()

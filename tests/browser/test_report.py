@@ -25,8 +25,8 @@ MINUTES = (0, 5, 10, 40, 45)
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("report")
-    facts = [published(minutes, 3, hub=MARKUP) for minutes in MINUTES]
-    write_warehouse(folder / "warehouse", {"publish_facts": facts})
+    rows = [published(minutes, 3, hub=MARKUP) for minutes in MINUTES]
+    write_warehouse(folder / "warehouse", {"messages": rows})
     page = folder / "report.html"
     page.write_text(make_report(folder / "warehouse", MARKUP), "utf-8")
     return page.as_uri()

@@ -147,17 +147,17 @@ class Pipeline:
     def rows(self, table: str) -> list[dict[str, Any]]:
         """All rows of a table or view, in an order that depends on nothing but the rows."""
         found = self.snapshot.read(table).to_pylist()
-        return sorted((_plain(row) for row in found), key=repr)
+        return sorted((plain(row) for row in found), key=repr)
 
     def everything(self) -> dict[str, list[dict[str, Any]]]:
         """All tables and views. Where a round began and which files it wrote is not in them."""
         return {name: self.rows(name) for name in self.snapshot.names if name != "segments"}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Sums of reals depend a little on their order, and entries of maps have none."""
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list):
-        return sorted((_plain(each) for each in value), key=repr)
+        return sorted((plain(each) for each in value), key=repr)
     return float(f"{value:.12g}") if isinstance(value, float) else value

@@ -1,20 +1,20 @@
-"""Small silver tables written by hand, and the views that follow from them."""
+"""Small silver tables written by hand, and the answers that follow from them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from hubbub.domain.journal import JournalEvent
 from hubbub.pipeline.catalogue import SCRATCH, TABLES
 from hubbub.pipeline.columns import peer_of
-from hubbub.pipeline.transforms import facts, months
+from hubbub.pipeline.models import MODELS, Model
+from hubbub.pipeline.models.evaluating import connected
+from hubbub.pipeline.transforms import facts
 from hubbub.pipeline.transforms import silver as transforms
 from hubbub.pipeline.transforms.threads import threaded
 from hubbub.pipeline.views import VIEWS
@@ -42,46 +42,33 @@ def clock(text: str, days: int = 0) -> datetime:
 
 
 def silver(**tables: Sequence[Row]) -> dict[str, pa.Table]:
-    """All materialised tables, with facts; what is not said of a row is null or the usual."""
+    """All tables that models read; what is not said of a row is null or the usual."""
     assert set(tables) <= set(_DEFAULTS)
-    known = {name: _table(name, tables.get(name, ())) for name in TABLES}
-    messages = known["messages"]
-    found = {
-        "publish_facts": facts.publish_facts(messages),
-        "delivery_facts": facts.delivery_facts(
-            known["deliveries"], known["attempts"], known["receipts"]
-        ),
-        "peer_facts": facts.peer_facts(messages, known["attempts"]),
-        "term_facts": facts.term_facts(messages),
-        "sequence_facts": facts.sequence_facts(messages, known["receipts"], known["drops"]),
-    }
-    for name, rows in found.items():
-        whole = rows.append_column("segment", pa.repeat("one", len(rows)))
-        known[name] = whole.select(TABLES[name].schema.names).cast(TABLES[name].schema)
-    return with_months(known)
+    known = {name: _table(name, tables.get(name, ())) for name in TABLES if name not in MODELS}
+    terms = facts.term_facts(known["messages"])
+    shape = TABLES["term_facts"].schema
+    whole = terms.append_column("segment", pa.repeat("one", len(terms)))
+    return {**known, "term_facts": whole.select(shape.names).cast(shape)}
 
 
-def with_months(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-    """Adds totals by month, whose parts DuckDB computes here, and Spark in a round."""
+def with_answers(known: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """Adds the tables of models that are not given."""
     found = dict(known)
-    for totals in months.TOTALS:
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            parts = [_part(connection, part, known[part.table]) for part in totals.parts]
-        every = pa.concat_tables([totals.shape.empty_table(), *parts], promote_options="permissive")
-        rows = totals.compute(every.select(totals.shape.names).cast(totals.shape))
-        shape = TABLES[totals.table].schema
-        found[totals.table] = rows.select(shape.names).cast(shape)
+    with connected() as connection:
+        for name, rows_ in found.items():
+            connection.register(name, rows_)
+        for model in MODELS.values():
+            if model.name not in found:
+                found[model.name] = evaluated(connection, model)
+                connection.register(model.name, found[model.name])
     return found
 
 
-def _part(connection: Any, part: months.MonthSource, rows: pa.Table) -> pa.Table:
-    connection.register("rows", rows)
-    month = f"date_trunc('MONTH', {part.time}) AS month"
-    sql = f"SELECT {month}, {part.columns} FROM rows WHERE {part.where}"
-    # Words of DuckDB's own, and not of Spark's.
-    quoted = re.sub(r"\b(at|user)\b", r'"\1"', sql)
-    return connection.sql(quoted).to_arrow_table()
+def evaluated(connection: Any, model: Model) -> pa.Table:
+    """The rows of a model, whose sources the connection knows."""
+    rows_: pa.Table = connection.sql(model.text).to_arrow_table()
+    assert set(rows_.column_names) == set(model.schema.names)
+    return rows_.select(model.schema.names).cast(model.schema)
 
 
 def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
@@ -97,7 +84,7 @@ def talks(**tables: Sequence[Row]) -> dict[str, pa.Table]:
         for row, peer in zip(messages, peer_of(known["messages"]).to_pylist(), strict=True)
         if row["message_id"] in linked or (row["hub"], row["message_id"]) in asked
     ]
-    return with_months({**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))})
+    return {**known, "linked_messages": threaded(pa.Table.from_pylist(links, shape))}
 
 
 def tables_of(events: Iterable[JournalEvent]) -> dict[str, list[Row]]:
@@ -130,12 +117,16 @@ def _entries(value: Any) -> Any:
 
 
 def view(name: str, sources: Mapping[str, pa.Table]) -> pa.Table:
-    """The view, and before it those that it is made from."""
-    known = dict(sources)
-    for each in VIEWS[name].sources:
-        if each not in known:
-            known[each] = view(each, sources)
-    return VIEWS[name].evaluate(known)
+    """The rows of a model or a view, and before it those that it is made from."""
+    if name in VIEWS:
+        known = {each: view(each, sources) for each in VIEWS[name].sources}
+        return VIEWS[name].evaluate(known)
+    if name in sources:
+        return sources[name]
+    with connected() as connection:
+        for each in MODELS[name].reads:
+            connection.register(each, view(each, sources))
+        return evaluated(connection, MODELS[name])
 
 
 def rows(table: pa.Table, *columns: str) -> list[tuple[Any, ...]]:

@@ -26,11 +26,11 @@ def month(now: datetime) -> dict[str, list[dict[str, Any]]]:
         busy = 1 + math.sin((time.hour - 9) / 24 * 2 * math.pi) ** 2 + (time.weekday() < 5)
         for place, hub in enumerate(("demo", "shop")):
             for channel in ("news", "orders", "room:tea")[: 1 + (ago + place) % 3]:
-                messages = round(400 * busy / (place + 1))
-                common = {"hub": hub, "channel": channel, "time": time, "segment": "one"}
-                published.append({**common, "messages": messages, "bytes": 210 * messages})
-                sent = {"deliveries": 6 * messages, "bytes": 1300 * messages}
-                spread = latency(1500, 1800, 2600)
+                messages = round(40 * busy / (place + 1))
+                common = {"hub": hub, "channel": channel, "at": time, "segment": "one"}
+                published.append({**common, "times": messages, "size": 210})
+                sent = {"count": 6 * messages, "size": 1300 * messages}
+                spread = latency(*(1500, 1800, 2600) * 2 * messages)
                 delivered.append({**common, "technology": "websocket", **sent, **spread})
             for number in range(round(4 * busy)):
                 seconds = 300 + 211 * ((ago + number) % 17)
@@ -46,4 +46,4 @@ def month(now: datetime) -> dict[str, list[dict[str, Any]]]:
                         "events": [],
                     }
                 )
-    return {"publish_facts": published, "delivery_facts": delivered, "sessions": sessions}
+    return {"messages": published, "deliveries": delivered, "sessions": sessions}

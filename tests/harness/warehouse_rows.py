@@ -13,13 +13,15 @@ MINUTE = timedelta(minutes=1)
 
 
 def published(minutes: int, messages: int, hub: str = "acme", **more: Any) -> dict[str, Any]:
+    """So many messages (`times`), for `write_warehouse`."""
     return {
         "hub": hub,
         "channel": NASTY,
         "event": NASTY,
-        "time": NOON + minutes * MINUTE,
-        "messages": messages,
-        "bytes": 10 * messages,
+        "user": NASTY,
+        "at": NOON + minutes * MINUTE,
+        "times": messages,
+        "size": 10,
         "segment": "one",
         **more,
     }
@@ -75,12 +77,12 @@ def put(name: str, first: int, last: int) -> dict[str, Any]:
         "channel": "news",
         "name": name,
         "again": False,
+        "month": f"{NOON:%Y-%m}",
         "first": first,
         "last": last,
         "count": last - first + 1,
         "began": NOON + timedelta(seconds=first),
         "place": first,
-        "segment": "one",
     }
 
 
@@ -103,20 +105,20 @@ def attempt(number: int, outcome: str) -> dict[str, Any]:
 
 
 TABLES: dict[str, list[dict[str, Any]]] = {
-    "publish_facts": [
+    "messages": [
         published(-5, 7),
         published(-5, 1, "other"),
         published(0, 1000),
         published(5, 234),
     ],
-    "delivery_facts": [
+    "deliveries": [
         {
             "hub": "acme",
             "channel": NASTY,
             "technology": "websocket",
-            "time": NOON,
-            "deliveries": 4321,
-            "bytes": 43_210,
+            "at": NOON,
+            "count": 4321,
+            "size": 43_210,
             "segment": "one",
             **latency(1024, 1100),
         }
@@ -129,21 +131,7 @@ TABLES: dict[str, list[dict[str, Any]]] = {
         answer(3, "bob", NASTY),
         answer(4, "bob", NASTY),
     ],
-    "peer_facts": [
-        {
-            "hub": "acme",
-            "peer": NASTY,
-            "time": NOON,
-            "messages": 4,
-            "bytes": 40,
-            "attempts": 0,
-            "attempts_ok": 0,
-            "first_at": NOON,
-            "last_at": NOON,
-            "segment": "one",
-        }
-    ],
     "term_facts": [{"hub": "acme", "term": NASTY, "time": NOON, "messages": 12, "segment": "one"}],
-    "sequence_facts": [put("good", 1, 10), put(NASTY, 1, 5), put(NASTY, 9, 13)],
+    "audit_totals": [put("good", 1, 10), put(NASTY, 1, 5), put(NASTY, 9, 13)],
     "attempts": [attempt(1, "ok"), attempt(2, "ok"), attempt(3, "ok"), attempt(4, "failed")],
 }

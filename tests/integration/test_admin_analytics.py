@@ -22,7 +22,7 @@ NOON = datetime(2026, 11, 2, 12, tzinfo=UTC)
 
 def slot(hub: str, minutes: int, messages: int) -> dict[str, Any]:
     time = NOON + timedelta(minutes=minutes)
-    return {"hub": hub, "time": time, "messages": messages, "bytes": 1, "segment": "one"}
+    return {"hub": hub, "at": time, "times": messages, "segment": "one"}
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def hub(start_server: StartHub) -> RunningHub:
     folder = Path(running.server.settings.storage.path) / "warehouse"
     write_warehouse(
         folder,
-        {"publish_facts": [slot("acme", 0, 10), slot("acme", 5, 11), slot("other", 0, 99)]},
+        {"messages": [slot("acme", 0, 10), slot("acme", 5, 11), slot("other", 0, 99)]},
     )
     return running
 
@@ -104,7 +104,7 @@ async def test_what_is_not_there_is_said(hub: RunningHub) -> None:
 
 
 async def test_a_damaged_table_is_an_error_and_no_crash(hub: RunningHub) -> None:
-    folder = Path(hub.server.settings.storage.path) / "warehouse" / "publish_facts"
+    folder = Path(hub.server.settings.storage.path) / "warehouse" / "traffic"
     (file,) = folder.glob("*.parquet")
     file.write_bytes(b"nonsense")
     reply = await admin_of(hub)("GET", "/v1/admin/analytics/traffic")

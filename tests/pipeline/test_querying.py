@@ -15,6 +15,7 @@ import pytest
 from harness.invoking import invoke
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import QueryRefused
+from hubbub.pipeline.models import fingerprints
 from hubbub.pipeline.querying import query
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
@@ -30,37 +31,37 @@ NOON = 1_794_744_000_000_000
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Snapshot:
     """Two hubs: `demo` published 3 and 4 messages, `shop` 5."""
     warehouse = Location(tmp_path_factory.mktemp("queried") / "warehouse")
-    schema = TABLES["publish_facts"].schema
+    schema = TABLES["term_facts"].schema
     plain = pa.schema([(f.name, pa.int64() if f.name == "time" else f.type) for f in schema])
     rows = [
-        {"hub": hub, "channel": "news", "messages": count, "bytes": count, "time": NOON}
+        {"hub": hub, "term": "news", "messages": count, "time": NOON}
         for hub, count in (("demo", 3), ("demo", 4), ("shop", 5))
     ]
     stage = Stage(str(warehouse), "first")
-    stage.add("publish_facts", pa.Table.from_pylist(rows, plain).cast(schema))
+    stage.add("term_facts", pa.Table.from_pylist(rows, plain).cast(schema))
     rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON) as mine:
-        commit(warehouse, "publish_facts", mine.round, stage.close())
-        rounds.finish(versions=versions(warehouse))
+        commit(warehouse, "term_facts", mine.round, stage.close())
+        rounds.finish(versions=versions(warehouse), models=fingerprints())
     return open_snapshot(warehouse)
 
 
 def test_a_table_is_asked_in_sql(snapshot: Snapshot) -> None:
-    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM publish_facts GROUP BY hub ORDER BY hub"
+    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM term_facts GROUP BY hub ORDER BY hub"
     rows = query(snapshot, sql).read_all()
     assert rows.to_pylist() == [{"hub": "demo", "n": 7}, {"hub": "shop", "n": 5}]
 
 
 def test_tables_and_views_are_joined_whatever_their_case(snapshot: Snapshot) -> None:
     sql = (
-        "WITH all_hubs AS (SELECT DISTINCT hub FROM Publish_Facts)"
-        " SELECT count(*) AS n FROM all_hubs JOIN channels USING (hub)"
+        "WITH all_hubs AS (SELECT DISTINCT hub FROM Term_Facts)"
+        " SELECT count(*) AS n FROM all_hubs JOIN terms USING (hub)"
     )
     assert query(snapshot, sql).read_all().column_names == ["n"]
 
 
 def test_rounds_can_be_asked_about(snapshot: Snapshot) -> None:
-    sql = "SELECT round, state, versions['publish_facts'] AS version FROM rounds"
+    sql = "SELECT round, state, versions['term_facts'] AS version FROM rounds"
     assert query(snapshot, sql).read_all().to_pylist() == [
         {"round": 1, "state": "done", "version": 1}
     ]
@@ -75,7 +76,7 @@ def test_what_nothing_was_written_to_is_empty(snapshot: Snapshot, name: str) -> 
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("DROP TABLE publish_facts", "give one SELECT"),
+        ("DROP TABLE term_facts", "give one SELECT"),
         ("SELECT 1; SELECT 2", "there are 2 statements"),
         ("", "there are 0 statements"),
         ("COPY (SELECT 1) TO 'stolen.csv'", "give one SELECT"),
@@ -83,7 +84,7 @@ def test_what_nothing_was_written_to_is_empty(snapshot: Snapshot, name: str) -> 
         ("SELEC 1", "syntax error"),
         (f"SELECT {'(' * 400}1{'+1)' * 400}", "nested too deeply"),
         ("SELECT * FROM nowhere", "there are: messages"),
-        ("SELECT nothing FROM publish_facts", "nothing"),
+        ("SELECT nothing FROM term_facts", "nothing"),
         ("SELECT * FROM read_csv('/etc/hostname')", "disabled"),
         ("SELECT * FROM '/etc/hostname'", "hostname"),
         ("SELECT * FROM snapshot", "there are: messages"),
@@ -103,7 +104,7 @@ async def test_the_command_answers_exports_and_says_how_far_the_tables_are(
     snapshot: Snapshot, tmp_path: Path
 ) -> None:
     where = ("--warehouse", str(snapshot.location))
-    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM publish_facts GROUP BY hub ORDER BY hub"
+    sql = "SELECT hub, sum(messages)::BIGINT AS n FROM term_facts GROUP BY hub ORDER BY hub"
     asked = await invoke("pipeline", "sql", sql, *where)
     assert asked.code == 0, asked.err
     assert [line.split() for line in asked.out.splitlines()] == [
@@ -111,10 +112,10 @@ async def test_the_command_answers_exports_and_says_how_far_the_tables_are(
         ["demo", "7"],
         ["shop", "5"],
     ]
-    refused = await invoke("pipeline", "sql", "DROP TABLE publish_facts", *where)
+    refused = await invoke("pipeline", "sql", "DROP TABLE term_facts", *where)
     assert refused.code == 1
     for name in ("facts.csv", "facts.parquet"):
-        exported = await invoke("pipeline", "export", "publish_facts", str(tmp_path / name), *where)
+        exported = await invoke("pipeline", "export", "term_facts", str(tmp_path / name), *where)
         assert "wrote 3 rows" in exported.out
     assert pq.read_table(tmp_path / "facts.parquet")["messages"].to_pylist() == [3, 4, 5]
     assert (tmp_path / "facts.csv").read_text().count("\n") == 4

@@ -1,17 +1,19 @@
-"""The materialised tables: their columns and their time columns.
+"""The stored tables: their columns and their time columns.
 
-Times are timestamps in UTC, durations are in microseconds. Views are in `views/`. Needs Arrow only.
+Times are timestamps in UTC, durations are in microseconds. Tables that answer questions, and those
+from which they are added up, are defined by `models/`. Needs Arrow only.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
 
-from hubbub.pipeline.aggregates import LINK, MONTH, RUN
+from hubbub.domain.analytics import LISTED
 from hubbub.pipeline.columns import TEXT, WHOLE, schema
+from hubbub.pipeline.models import MODELS, Model
 from hubbub.pipeline.spreads import sums
 
 
@@ -26,6 +28,8 @@ class WarehouseTable:
     by_segment: bool = True
     """Whether a row belongs to one segment, which it names; otherwise a file holds all rows of its
     keys."""
+    by: tuple[str, ...] = ()
+    """The columns by which models assign rows to partitions. Files have statistics of them."""
 
 
 _ORIGIN: Final = schema("text segment, whole offset")
@@ -41,10 +45,29 @@ EVENT: Final = schema(
 """An event of a session or subscription. Rows contain their events, so that late events can correct
 them."""
 _EVENTS: Final = pa.schema([("events", pa.list_(pa.struct(list(EVENT))))])
+LINK: Final = schema(
+    "text hub message_id, time at, whole serial", "text channel peer conversation_id refers_to"
+)
+"""A message that belongs to a conversation or replies to another message."""
 
 
 def _by_name(*tables: WarehouseTable) -> dict[str, WarehouseTable]:
     return {table.name: table for table in tables}
+
+
+def _with_partitions(table: WarehouseTable) -> WarehouseTable:
+    reading = (model.reads.get(table.name) for model in MODELS.values())
+    named = [name for each in reading if each is not None for name in each]
+    by = dict.fromkeys([table.time, _usual(table), *named])
+    return replace(table, by=tuple(name for name in by if name is not None))
+
+
+def _usual(table: WarehouseTable) -> str | None:
+    """The column by which rows belong to a partition, if a model names none."""
+    model = MODELS.get(table.name)
+    if model is None:
+        return table.time
+    return model.partition if model.unit else None
 
 
 def _silver(name: str, *columns: str | pa.Schema) -> WarehouseTable:
@@ -52,12 +75,22 @@ def _silver(name: str, *columns: str | pa.Schema) -> WarehouseTable:
     return WarehouseTable(name, schema(*columns, _ORIGIN), "at")
 
 
-def _facts(name: str, *columns: str | pa.Schema, time: str = "time") -> WarehouseTable:
+def _facts(name: str, *columns: str | pa.Schema) -> WarehouseTable:
     """A table with sums per segment, or per part of a segment."""
-    return WarehouseTable(name, schema(*columns, "text segment"), time)
+    return WarehouseTable(name, schema(*columns, "text segment"), "time")
 
 
-TABLES: Final = _by_name(
+_SHOWN_BY: Final = {table.name: table.time for table in LISTED}
+
+
+def _gold(model: Model) -> WarehouseTable:
+    partition = model.partition if model.unit else None
+    return WarehouseTable(
+        model.name, model.schema, _SHOWN_BY.get(model.name, partition), by_segment=False
+    )
+
+
+_STORED: Final = (
     _silver(
         "messages",
         "text hub channel epoch, whole serial, text message_id",
@@ -95,19 +128,7 @@ TABLES: Final = _by_name(
         "text kind hub channel session message_id, whole serial count",
         "text reason, time at",
     ),
-    _facts("publish_facts", "text hub channel event, time time, whole messages bytes"),
-    _facts(
-        "delivery_facts",
-        "text hub channel technology, time time, whole deliveries bytes",
-        sums("latency"),
-    ),
-    _facts(
-        "peer_facts",
-        "text hub peer, time time, whole messages bytes attempts attempts_ok",
-        "time first_at last_at",
-    ),
     _facts("term_facts", "text hub term, time time, whole messages"),
-    _facts("sequence_facts", RUN, time="began"),
     _facts(
         "document_facts",
         "text hub channel user, time time",
@@ -149,8 +170,6 @@ TABLES: Final = _by_name(
         "at",
         by_segment=False,
     ),
-    WarehouseTable("peer_months", MONTH, "month", by_segment=False),
-    WarehouseTable("sequence_months", schema("time month", RUN), "month", by_segment=False),
     WarehouseTable(
         "segments",
         schema(
@@ -161,8 +180,16 @@ TABLES: Final = _by_name(
         ),
         None,
     ),
+    *(_gold(model) for model in MODELS.values() if model.is_stored),
 )
+TABLES: Final = _by_name(*map(_with_partitions, _STORED))
 """Tables by name. `rounds` is separate: `tables/rounds.py`."""
+
+DROPPED: Final = (
+    *("publish_facts", "delivery_facts", "peer_facts", "sequence_facts"),
+    *("peer_months", "sequence_months"),
+)
+"""Tables of earlier versions, which the first round of this one deletes."""
 
 
 def taken_from(table: str) -> str:
@@ -175,11 +202,19 @@ SCRATCH: Final = _by_name(
     WarehouseTable("_links", schema(LINK, _ORIGIN), "at"),
     WarehouseTable("_pairs", schema("whole a b"), None),
     *(
-        WarehouseTable(taken_from(name), TABLES[name].schema, None)
+        WarehouseTable(taken_from(name), TABLES[name].schema, None, by=TABLES[name].by)
         for name in ("sessions", "subscriptions", "linked_messages")
     ),
 )
 """Intermediate results between the jobs of a round, deleted with the round. Not Delta tables."""
+
+
+def partition_columns(model: Model, source: str) -> tuple[str, ...]:
+    """The columns by which a source's rows belong to a partition of the model; none if the source
+    is one partition."""
+    usual = _usual(TABLES[source])
+    return model.reads[source] or (() if usual is None else (usual,))
+
 
 BY_SEGMENT: Final = tuple(
     table.name for table in TABLES.values() if table.by_segment and table.name != "segments"

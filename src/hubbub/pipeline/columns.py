@@ -1,22 +1,19 @@
-"""Types, names and times shared by several views."""
+"""Types, names and times shared by tables and kernels."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hubbub.pipeline.grouping import Groups, Integers, whole
+from hubbub.pipeline.grouping import Integers, whole
 
-SLOT_SECONDS: Final = 300
-"""Load is counted in five-minute slots."""
-SLOT: Final = SLOT_SECONDS * 1_000_000
 HOUR: Final = 3_600_000_000
 DAY: Final = 24 * HOUR
-SLOTS_OF_AN_HOUR: Final = HOUR // SLOT
+SLOTS_OF_AN_HOUR: Final = 12
+"""Load is counted in five-minute slots."""
 
 ALL_HUBS: Final = "*"
 """The sum of all hubs; no hub can have this name."""
@@ -60,12 +57,6 @@ def times(microseconds: Any) -> pa.Array:
     return pa.array(microseconds, pa.int64()).cast(TIME)
 
 
-def slots(time: Any) -> pa.Array:
-    """The start of each time's slot."""
-    at = micros(time)
-    return times(at - at % SLOT)
-
-
 def starts_of_hours(time: Any) -> pa.Array:
     """The start of each time's hour."""
     at = micros(time)
@@ -74,29 +65,12 @@ def starts_of_hours(time: Any) -> pa.Array:
 
 def hours(time: Any) -> pa.Array:
     """The hour of each time as text: 2026-11-15T12."""
-    return _named(micros(time) // HOUR, HOUR, "%Y-%m-%dT%H")
-
-
-def days(time: Any) -> pa.Array:
-    """The day of each time as text: 2026-11-15."""
-    return _named(micros(time) // DAY, DAY, "%Y-%m-%d")
-
-
-def _named(numbers: Integers, unit: int, form: str) -> pa.Array:
-    codes = pa.array(numbers).dictionary_encode()
+    codes = pa.array(micros(time) // HOUR).dictionary_encode()
     names = [
-        datetime.fromtimestamp(number * unit // 1_000_000, UTC).strftime(form)
+        datetime.fromtimestamp(number * HOUR // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
         for number in codes.dictionary.to_pylist()
     ]
     return pa.array(names, pa.string()).take(codes.indices)
-
-
-def slot_bits(groups: Groups, time: Any) -> Integers:
-    """For each group, a bit per slot of the hour, set if the group has rows in it."""
-    place = micros(time) // SLOT % SLOTS_OF_AN_HOUR
-    bits = np.zeros(len(groups), np.int64)
-    np.bitwise_or.at(bits, groups.ids, np.left_shift(1, place))
-    return bits
 
 
 PEER: Final = ("sender", "user", "author")
@@ -116,11 +90,6 @@ def differ(a: Any, b: Any) -> Any:
 
 def or_zero(numbers: Any) -> Any:
     return pc.fill_null(numbers, 0)
-
-
-def union(*parts: pa.Table) -> pa.Table:
-    """Concatenates rows; a column that a part lacks is null there."""
-    return pa.concat_tables(parts, promote_options="permissive")
 
 
 def with_columns(rows: pa.Table, **columns: Any) -> pa.Table:

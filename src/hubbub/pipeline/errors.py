@@ -58,6 +58,12 @@ class QueryRefused(PipelineError):
     code = "query_refused"
 
 
+class ModelError(PipelineError):
+    """A model is wrong; the message names its file and the remedy."""
+
+    code = "model_wrong"
+
+
 def in_one_line(error: BaseException) -> str:
     """A library's message on one line, shortened and without colours."""
     plain = re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error))

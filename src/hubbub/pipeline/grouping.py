@@ -53,15 +53,6 @@ class Groups:
             together = together.append_column(name, found[f"{name}_{function}"])
         return together
 
-    def different(self, column: Any) -> Integers:
-        """The number of distinct values per group, without nulls."""
-        said = whole(pc.is_valid(column)).to_numpy(zero_copy_only=False)
-        codes = whole(column).drop_null().dictionary_encode()
-        values = max(len(codes.dictionary), 1)
-        pairs = pa.array(self.ids[said] * values + codes.indices.to_numpy()).unique().to_numpy()
-        found: Integers = np.bincount(pairs // values, minlength=len(self))
-        return found
-
     def histograms(self, buckets: pa.ChunkedArray) -> pa.MapArray:
         """Merges the maps from bucket to count, in the order of the groups."""
         maps = whole(buckets)

@@ -23,7 +23,7 @@ from hubbub.pipeline.errors import PipelineError
 
 DISTRIBUTIONS: Final = (
     *("msgspec", "numpy", "pyarrow", "pandas", "python-dateutil", "pytz", "tzdata", "six"),
-    *("deltalake", "arro3-core"),
+    *("deltalake", "arro3-core", "duckdb"),
 )
 """Distributions to package; Spark itself is on the cluster."""
 FOLDER: Final = "hubbub_pipeline"

@@ -17,10 +17,34 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-_FOR_ADDING_UP: Final = ("_buckets", "_squares", "_sum", "slots")
-"""Suffixes of columns that exist only for merging rows and are not displayed."""
 POINTS: Final = 300
 """The most points of a line in a chart; more could not be distinguished."""
+_PARTS: Final = {"traffic": "traffic_parts", "sessions_hourly": "session_parts"}
+"""Tables that can be added up, by the table that is made from them."""
+_STATISTICS: Final = ("_min", "_mean", "_stddev", "_p50", "_p90", "_p99", "_max", "_count")
+_SUMMED: Final = """
+WITH added AS (
+  SELECT {step} AS step, bucket, {totals}, sum(n) AS n, min(low) AS low, max(high) AS high,
+    sum(total) AS total, sum(squares) AS squares
+  FROM parts GROUP BY ALL
+), cumulated AS (
+  SELECT *, sum(n) OVER (PARTITION BY step ORDER BY bucket NULLS FIRST) AS seen,
+    sum(n) OVER (PARTITION BY step) AS every
+  FROM added
+), summed AS (
+  SELECT step, {totals}, sum(n)::BIGINT AS n, min(low) AS low, max(high) AS high,
+    sum(total) AS total, sum(squares) AS squares,
+    min(bucket) FILTER (seen >= ceil(every * 0.5)) AS b50,
+    min(bucket) FILTER (seen >= ceil(every * 0.9)) AS b90,
+    min(bucket) FILTER (seen >= ceil(every * 0.99)) AS b99
+  FROM cumulated GROUP BY step
+)
+SELECT * EXCLUDE (n, low, high, total, squares, b50, b90, b99), low AS {prefix}_min,
+  mean_of(total, n) AS {prefix}_mean, deviation(squares, total, n) AS {prefix}_stddev,
+  percentile_of(b50, low, high) AS {prefix}_p50, percentile_of(b90, low, high) AS {prefix}_p90,
+  percentile_of(b99, low, high) AS {prefix}_p99, high AS {prefix}_max, n AS {prefix}_count
+FROM summed ORDER BY step
+"""
 _TRIES: Final = 3
 _MOMENT: Final = 1e-6
 _LATEST: Final = datetime(9999, 1, 1, tzinfo=UTC).timestamp()
@@ -56,35 +80,36 @@ def read_summed(
     counts: Sequence[str],
     steps: Sequence[int],
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The newest days of a view with a column `time`, summed over hubs: the total, and a series
+    """The newest days of `traffic` or `sessions_hourly`, summed over hubs: the total, and a series
     with the shortest of `steps` (seconds) that needs at most `POINTS`. `counts` are summed,
-    durations `prefix` are described. Raises the same errors as `read_rows`."""
+    durations are described as columns that begin with `prefix`. Raises the same errors as
+    `read_rows`."""
     table = table_named(query.table)
 
     def read(snapshot: Snapshot) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        import pyarrow as pa
-
-        from hubbub.pipeline import spreads
-        from hubbub.pipeline.columns import micros, times
-        from hubbub.pipeline.grouping import Groups
+        from hubbub.pipeline.columns import micros
+        from hubbub.pipeline.models.evaluating import connected
 
         latest = snapshot.round.latest if snapshot.round else None
-        rows = snapshot.read(table.name, since=None if latest is None else latest - days * _DAY)
-        rows = _chosen(rows, table, query)
+        since = None if latest is None else latest - days * _DAY
+        rows = snapshot.read(_PARTS[table.name], since=since, hub=query.hub)
         at = micros(rows["time"]) // 1_000_000
-        span = int(at[0] - at[-1]) if len(at) else 0
+        span = int(at.max() - at.min()) if len(at) else 0
         step = next((each for each in steps if span / each <= POINTS), steps[-1])
-        rows = rows.append_column("step", times((at - at % step) * 1_000_000))
-        rows = rows.append_column("every", pa.repeat(True, len(rows)))
+        with connected() as connection:
+            connection.register("parts", rows)
 
-        def summed(by: str) -> list[dict[str, Any]]:
-            totals = {name: rows[name] for name in counts}
-            found = spreads.added(rows, Groups(rows, (by,)), prefix, totals)
-            every: list[dict[str, Any]] = spreads.described(found, prefix).sort_by(by).to_pylist()
-            return every
+            def summed(step: str) -> list[dict[str, Any]]:
+                totals = ", ".join(f"sum({name})::BIGINT AS {name}" for name in counts)
+                sql = _SUMMED.format(step=step, totals=totals, prefix=prefix)
+                found: list[dict[str, Any]] = connection.sql(sql).to_arrow_table().to_pylist()
+                return found
 
-        nothing = {**dict.fromkeys(spreads.fields(prefix).names), **dict.fromkeys(counts, 0)}
-        return next(iter(summed("every")), nothing), summed("step")
+            of_step = f"from_micros(micros(time) - micros(time) % {step * 1_000_000})"
+            nothing = {**dict.fromkeys(_STATISTICS), **dict.fromkeys(counts, 0)}
+            nothing = {f"{prefix}{name}" if name in _STATISTICS else name: value
+                       for name, value in nothing.items()}  # fmt: skip
+            return next(iter(summed("true")), nothing), summed(of_step)
 
     return _reading(warehouse, table, read)
 
@@ -122,7 +147,7 @@ def _newest(snapshot: Snapshot, table: Table, query: RowsQuery) -> pa.Table:
     found = None
     for since in _looks(snapshot, table, query):
         whole = snapshot.read(table.name, since=since, until=_micros(query.until), hub=query.hub)
-        found = _chosen(_shown(whole), table, query)
+        found = _chosen(whole, table, query)
         if query.step_seconds:
             found = _joined(found, table, query.step_seconds)
         if len(found) > query.offset + query.limit:
@@ -146,11 +171,6 @@ def _looks(snapshot: Snapshot, table: Table, query: RowsQuery) -> Iterator[int |
 
 def _micros(seconds: float | None) -> int | None:
     return None if seconds is None else int(min(max(seconds, 0.0), _LATEST) * 1e6)
-
-
-def _shown(whole: pa.Table) -> pa.Table:
-    hidden = [name for name in whole.column_names if name.endswith(_FOR_ADDING_UP)]
-    return whole.drop_columns(hidden)
 
 
 def _chosen(whole: pa.Table, table: Table, query: RowsQuery) -> pa.Table:

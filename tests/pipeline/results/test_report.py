@@ -86,8 +86,8 @@ def test_the_page_has_every_part_and_the_figures_of_the_tables(warehouse: Path) 
 def test_documents_are_shown_where_there_are_any_and_gaps_are_gaps(tmp_path: Path) -> None:
     changed = {"hub": "acme", "channel": NASTY, "user": "ann", "time": NOON, "changes": 3}
     times = {"first_at": NOON, "last_at": NOON, "version": 7, "bytes": 9, "document_bytes": 1234}
-    facts = [published(minutes, 3) for minutes in (0, 5, 10, 40, 45)]
-    write_warehouse(tmp_path, {"document_facts": [{**changed, **times}], "publish_facts": facts})
+    rows = [published(minutes, 3) for minutes in (0, 5, 10, 40, 45)]
+    write_warehouse(tmp_path, {"document_facts": [{**changed, **times}], "messages": rows})
     page = Page(make_report(tmp_path))
     assert "Documents, notifications and pushes" in page.text
     assert "1,234" in page.text
@@ -101,8 +101,8 @@ def test_documents_are_shown_where_there_are_any_and_gaps_are_gaps(tmp_path: Pat
 def test_the_page_says_how_good_the_forecast_was(tmp_path: Path) -> None:
     """Two weeks with quiet weekends, which the day before does not foretell."""
     hours = [NOON - timedelta(hours=number) for number in range(14 * 24)]
-    rows = [published(0, 200 if time.weekday() >= 5 else 1000, time=time) for time in hours]
-    write_warehouse(tmp_path, {"publish_facts": rows})
+    rows = [published(0, 20 if time.weekday() >= 5 else 100, at=time) for time in hours]
+    write_warehouse(tmp_path, {"messages": rows})
     page = Page(make_report(tmp_path))
     assert re.search(r"off by \d+\.\d % of a mean hour; the same hour yesterday by", page.text)
     assert "It is better than the same hour yesterday" in page.text
@@ -148,12 +148,13 @@ HOSTILE = (
 def filled(word: str) -> dict[str, list[dict[str, Any]]]:
     """Rows of a hub and of all hubs, for each table of the pipeline; their texts are the word."""
     at = datetime.fromtimestamp(COMMITTED_AT, UTC)
+    parts = {"hour": f"{at:%Y-%m-%dT%H}", "day": f"{at:%Y-%m-%d}", "month": f"{at:%Y-%m}"}
     found = {}
     for name, table in TABLES.items():
         row: dict[str, Any] = {}
         for field in table.schema:
             if pa.types.is_string(field.type):
-                row[field.name] = word
+                row[field.name] = parts.get(field.name, word)
             elif pa.types.is_timestamp(field.type):
                 row[field.name] = at
             elif pa.types.is_boolean(field.type):

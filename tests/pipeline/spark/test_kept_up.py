@@ -10,11 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.histories import RandomHistory
-from harness.segments import HOUR, NOON, Pipeline, published, replace_segments
-from hubbub.pipeline.jobs import months, upkeep, work
+from harness.segments import HOUR, NOON, Pipeline, plain, published, replace_segments
+from harness.views import evaluated
+from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.errors import WarehouseUnreadable
+from hubbub.pipeline.jobs import gold, rounds, upkeep, work
 from hubbub.pipeline.jobs import threads as jobs
+from hubbub.pipeline.models import MODELS, parsed
+from hubbub.pipeline.models.evaluating import connected
+from hubbub.pipeline.tables.rounds import RoundLock, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
-from hubbub.pipeline.views import VIEWS
 
 pytestmark = [pytest.mark.spec("PIPE-02"), pytest.mark.timeout(600)]
 DAY = 24 * HOUR
@@ -39,29 +44,57 @@ def same(kept: dict[str, list[Any]], rebuilt: dict[str, list[Any]]) -> None:
 def test_a_history_that_comes_in_parts_and_not_in_order(talks: Pipeline) -> None:
     for _ in RandomHistory(seed=1, events=120).rounds(talks, 4):
         talks.run()
+    every_model_says_the_same_of_all_silver(talks)
+    peers_did_what_silver_says(talks.snapshot)
     same_as_a_rebuild(talks)
-    assert len({row["month"] for row in talks.rows("peer_months")}) == 3
-    the_same_by_month_as_from_facts(talks.snapshot)
+    assert len({row["month"] for row in talks.rows("peer_totals")}) == 3
 
 
-def the_same_by_month_as_from_facts(snapshot: Snapshot) -> None:
-    """What runs and peers add up to does not depend on months."""
-    audit = VIEWS["audit"].evaluate({"sequence_months": snapshot.read("sequence_facts")})
-    assert sorted(map(repr, audit.to_pylist())) == sorted(
-        map(repr, snapshot.read("audit").to_pylist())
-    )
+@pytest.mark.spec("PIPE-08")
+def test_models_say_the_same_in_spark_and_in_duckdb(
+    talks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts of a history in Spark, and a rebuild of it in DuckDB."""
+    with monkeypatch.context() as patched:
+        patched.setattr(gold, "DUCKDB_ROWS", -1)
+        for _ in RandomHistory(seed=31, events=80).rounds(talks, 2):
+            talks.run()
+    every_model_says_the_same_of_all_silver(talks)
+    same_as_a_rebuild(talks)
+
+
+def every_model_says_the_same_of_all_silver(pipeline: Pipeline) -> None:
+    """Tables that were made in parts have the rows of the model over everything."""
+    snapshot = pipeline.snapshot
+    recent = {
+        source: model.recent_hours for model in MODELS.values() for source in model.reads
+        if model.recent_hours
+    }  # fmt: skip
+    with connected() as connection:
+        for name in TABLES.keys() - MODELS.keys():
+            connection.register(name, snapshot.read(name))
+        for model in MODELS.values():
+            rows = evaluated(connection, model)
+            if model.recent_hours is None:
+                found = sorted((plain(row) for row in rows.to_pylist()), key=repr)
+                assert pipeline.rows(model.name) == found, model.name
+            connection.register(model.name, rows)
+    assert recent.keys() == {"channels", "terms"}
+
+
+def peers_did_what_silver_says(snapshot: Snapshot) -> None:
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    written = snapshot.read("peer_facts").to_pylist()
-    for row in written:
-        counts = ("messages", "bytes", "attempts", "attempts_ok")
-        sums[row["hub"], row["peer"]].update({name: row[name] for name in counts})
-    for hub, peer, _ in {
-        (row["hub"], row["peer"], row["time"]) for row in written if row["messages"]
-    }:
+    hours = set()
+    for row in snapshot.read("messages").to_pylist():
+        peer = row["sender"] or row["user"] or row["author"]
+        sums[row["hub"], peer].update(messages=1, bytes=row["size"])
+        hours.add((row["hub"], peer, row["at"].replace(minute=0, second=0, microsecond=0)))
+    for hub, peer, _ in hours:
         sums[hub, peer]["active_hours"] += 1
+    for row in snapshot.read("attempts").to_pylist():
+        sums[row["hub"], row["peer"]].update(attempts=1, attempts_ok=row["outcome"] == "ok")
     for row in snapshot.read("sessions").to_pylist():
-        found = {"sessions": 1, "session_time": row["duration"] or 0}
-        sums[row["hub"], row["user"]].update(found)
+        sums[row["hub"], row["user"]].update(sessions=1, session_time=row["duration"] or 0)
     for row in snapshot.read("responses").to_pylist():
         sums[row["hub"], row["peer"]]["answers"] += row["answers"]
     questions = {
@@ -101,21 +134,27 @@ def test_more_histories_after_every_round(talks: Pipeline, seed: int) -> None:
         same(talks.everything(), rebuilt.everything())
 
 
-def test_months_and_keys_that_nothing_touches_keep_their_totals(talks: Pipeline) -> None:
+def test_partitions_that_nothing_touches_keep_their_files(talks: Pipeline) -> None:
+    def files(table: str) -> set[str]:
+        return {file.path for file in talks.snapshot.files(table)}
+
+    def months() -> list[int]:
+        return [row["messages"] for row in talks.rows("peer_totals") if row["hour"] is None]
+
     talks.write("one", published(1, NOON - 60 * DAY), published(2, NOON - 60 * DAY, user="bob"))
     talks.run()
-    old = {file.path for file in talks.snapshot.files("peer_months")}
+    old = {table: files(table) for table in ("traffic", "peer_totals")}
     talks.write("two", published(3), published(4, user="bob"))
     talks.run()
-    assert old < {file.path for file in talks.snapshot.files("peer_months")}
+    assert all(old[table] < files(table) for table in old)
     assert [(row["peer"], row["messages"]) for row in talks.rows("peers")] == [
         ("ann", 2),
         ("bob", 2),
     ]
     late = talks.write("three", published(5, NOON - 60 * DAY))
     talks.run()
-    assert not old & {file.path for file in talks.snapshot.files("peer_months")}
-    assert [row["messages"] for row in talks.rows("peer_months")] == [1, 2, 1, 1]
+    assert not any(old[table] & files(table) for table in old)
+    assert sorted(months()) == [1, 1, 1, 2]
     late.unlink()
     replace_segments(talks.journal, 1, ["two"], [])
     talks.run()
@@ -123,20 +162,61 @@ def test_months_and_keys_that_nothing_touches_keep_their_totals(talks: Pipeline)
         ("ann", 2),
         ("bob", 1),
     ]
+    assert [row["messages_in"] for row in talks.rows("traffic")] == [3]
 
 
-def test_tables_of_before_get_their_totals_with_the_next_round(
+def test_an_hour_is_made_again_beside_others_of_its_file(talks: Pipeline) -> None:
+    """A reader that has the old version open still has its rows."""
+    talks.write("one", *(published(number, NOON + number * HOUR) for number in range(4)))
+    talks.run()
+    before = talks.snapshot
+    assert len(before.files("traffic")) == 1
+    talks.write("two", published(9, NOON + 2 * HOUR))
+    talks.run()
+    assert before.read("traffic")["messages_in"].to_pylist() == [1, 1, 1, 1]
+    assert sorted(talks.snapshot.read("traffic")["messages_in"].to_pylist()) == [1, 1, 1, 2]
+    assert len(talks.snapshot.files("traffic")) == 1
+
+
+def test_tables_of_before_get_their_answers_with_the_next_round(
     talks: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Those that this version does without are deleted."""
     talks.write("one", published(1, producer="p", sequence=1))
     with monkeypatch.context() as patched:
-        patched.setattr(months, "TOTALS", ())
+        patched.setattr(rounds, "gold", lambda *_: None)
+        patched.setattr(rounds, "fingerprints", dict)
         talks.run()
-    assert talks.rows("peers") == talks.rows("audit") == []
+    old = talks.warehouse.path / "publish_facts" / "_delta_log"
+    old.mkdir(parents=True)
+    (old / "00000000000000000000.json").write_text("{}")
+    lock = RoundLock(talks.warehouse)
+    with lock.running(lambda: talks.now):
+        lock.finish(layout=1, versions={**versions(talks.warehouse), "publish_facts": 0})
+    with pytest.raises(WarehouseUnreadable, match=r"did not make the table peers, .* pipeline run"):
+        talks.rows("peers")
     assert talks.run().tables
     assert [row["peer"] for row in talks.rows("peers")] == ["ann"]
     assert [row["verdict"] for row in talks.rows("audit")] == ["exactly once"]
     assert not talks.run().tables
+    assert not old.exists()
+
+
+@pytest.mark.spec("PIPE-08")
+def test_a_changed_model_is_made_again_and_others_are_not(
+    talks: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talks.write("one", published(1), published(2, NOON - 40 * DAY))
+    talks.run()
+    files = {name: talks.snapshot.files(name) for name in TABLES}
+    changed = parsed("channels", f"{MODELS['channels'].text}-- It was changed.\n")
+    with monkeypatch.context() as patched:
+        patched.setitem(MODELS, "channels", changed)
+        assert talks.run().tables
+        assert not talks.run().tables
+        after = {name for name in TABLES if talks.snapshot.files(name) != files[name]}
+        assert {"channels"} < after <= {"channels", "trending", "segments"}
+        assert len(talks.rows("channels")) == 2
 
 
 def test_an_answer_to_a_message_of_an_older_run(talks: Pipeline) -> None:

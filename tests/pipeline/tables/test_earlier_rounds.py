@@ -24,18 +24,18 @@ from hubbub.pipeline.tables.snapshot import open_snapshot
 
 pytestmark = pytest.mark.spec("PIPE-07")
 
-SUM = "SELECT sum(messages)::BIGINT AS n FROM publish_facts"
+SUM = "SELECT sum(messages)::BIGINT AS n FROM term_facts"
 
 
 def messages(count: int) -> dict[str, object]:
-    return {"hub": "demo", "channel": "a", "segment": f"s{count}", "messages": count}
+    return {"hub": "demo", "term": "a", "segment": f"s{count}", "messages": count}
 
 
 @pytest.fixture
 def warehouse(tmp_path: Path) -> Path:
     """Two rounds."""
     for count in (1, 10):
-        write_warehouse(tmp_path / "warehouse", {"publish_facts": [messages(count)]})
+        write_warehouse(tmp_path / "warehouse", {"term_facts": [messages(count)]})
     return tmp_path / "warehouse"
 
 
@@ -46,7 +46,7 @@ async def test_the_tables_are_read_as_of_an_earlier_round(warehouse: Path, tmp_p
     there = ("--warehouse", str(warehouse), "--round", "1")
     asked = await hubbub("pipeline", "sql", SUM, *there, "--format", "csv")
     assert asked.out == "n\n1\n"
-    await hubbub("pipeline", "export", "publish_facts", str(tmp_path / "old.parquet"), *there)
+    await hubbub("pipeline", "export", "term_facts", str(tmp_path / "old.parquet"), *there)
     assert pq.read_table(tmp_path / "old.parquet")["messages"].to_pylist() == [1]
 
 
@@ -61,18 +61,18 @@ def test_a_round_that_is_not_done_is_refused_with_those_that_are(
 
 
 def test_a_round_whose_files_were_vacuumed_is_refused(warehouse: Path) -> None:
-    write_warehouse(warehouse, {"publish_facts": [messages(100)]})
+    write_warehouse(warehouse, {"term_facts": [messages(100)]})
     place = Location(warehouse)
-    delta = open_snapshot(place).delta("publish_facts")
+    delta = open_snapshot(place).delta("term_facts")
     assert delta is not None
     delta.optimize.compact()
     rounds = RoundLock(place)
     with rounds.running(lambda: 0):
-        versions = {**open_snapshot(place).round.versions, "publish_facts": delta.version()}  # type: ignore[union-attr]
+        versions = {**open_snapshot(place).round.versions, "term_facts": delta.version()}  # type: ignore[union-attr]
         rounds.finish(versions=versions)
     assert query(open_snapshot(place, 3), SUM).read_all()["n"].to_pylist() == [111]
     vacuum(place, 0, lambda: 0)
-    with pytest.raises(NoSuchRound, match="files of publish_facts were vacuumed"):
+    with pytest.raises(NoSuchRound, match="files of term_facts were vacuumed"):
         open_snapshot(place, 3)
     assert query(open_snapshot(place), SUM).read_all()["n"].to_pylist() == [111]
 
@@ -91,11 +91,11 @@ def _cut_log(table: Path) -> None:
 async def test_damaged_tables_are_told_in_a_sentence(
     warehouse: Path, tmp_path: Path, damage: Callable[[Path], None], options: tuple[str, ...]
 ) -> None:
-    damage(warehouse / "publish_facts")
+    damage(warehouse / "term_facts")
     there = ("--warehouse", str(warehouse), *options)
-    for command in (("sql", SUM), ("export", "publish_facts", str(tmp_path / "out.csv"))):
+    for command in (("sql", SUM), ("export", "term_facts", str(tmp_path / "out.csv"))):
         done = await hubbub("pipeline", *command, *there)
-        assert (done.code, "publish_facts" in done.err) == (1, True)
+        assert (done.code, "term_facts" in done.err) == (1, True)
 
 
 @pytest.mark.spec("PIPE-04")

@@ -35,7 +35,7 @@ from hubbub.pipeline.tables.staging import Stage, StagedFile
 
 pytestmark = pytest.mark.spec("PIPE-02", "PIPE-07")
 NOON = 1_794_744_000_000_000
-TABLE = "publish_facts"
+TABLE = "term_facts"
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +52,10 @@ def store(proxied: FailingStore, monkeypatch: pytest.MonkeyPatch) -> tuple[Faili
 
 
 def staged(warehouse: Location, messages: int, files: int = 1) -> list[StagedFile]:
-    """Files of `publish_facts` with one row each."""
+    """Files of `term_facts` with one row each."""
     schema = TABLES[TABLE].schema
     plain = pa.schema([(f.name, pa.int64() if f.name == "time" else f.type) for f in schema])
-    row = {"hub": "demo", "channel": "news", "messages": messages, "bytes": 5, "time": NOON}
+    row = {"hub": "demo", "term": "news", "messages": messages, "time": NOON}
     rows = pa.Table.from_pylist([{**row, "segment": "s"}], plain).cast(schema)
     found = []
     for number in range(files):
@@ -238,7 +238,7 @@ def test_a_commit_on_a_table_that_changed_meanwhile_is_refused(tmp_path: Path) -
 
     first, second = late(8), late(9)
     first()
-    with pytest.raises(PipelineBusy, match="another pipeline wrote the table publish_facts"):
+    with pytest.raises(PipelineBusy, match="another pipeline wrote the table term_facts"):
         second()
 
 
@@ -258,7 +258,7 @@ def test_tables_with_more_or_fewer_columns_are_read_and_written(
             rounds.finish(versions=versions(warehouse))
     else:
         whole = TABLES[TABLE]
-        fewer = whole.schema.remove(whole.schema.get_field_index("bytes"))
+        fewer = whole.schema.remove(whole.schema.get_field_index("term"))
         monkeypatch.setitem(TABLES, TABLE, dataclasses.replace(whole, schema=fewer))
         run(warehouse, 1)
         monkeypatch.undo()
@@ -267,4 +267,4 @@ def test_tables_with_more_or_fewer_columns_are_read_and_written(
     rows = open_snapshot(warehouse).read(TABLE)
     assert sorted(rows["messages"].to_pylist()) == [1, 2]
     assert rows.column_names == TABLES[TABLE].schema.names
-    assert sorted(rows["bytes"].to_pylist(), key=str) == ([5, 5] if newer else [5, None])
+    assert sorted(rows["term"].to_pylist(), key=str) == (["news"] * 2 if newer else [None, "news"])

@@ -41,25 +41,25 @@ def warehouse(tmp_path: Path) -> Location:
 
 
 def staged(warehouse: Location, name: str, *rows: dict[str, Any]) -> list[StagedFile]:
-    """A file of `publish_facts`; what a row does not say is the usual."""
-    usual = {"hub": "demo", "channel": "news", "messages": 1, "bytes": 5, "segment": name}
-    schema = TABLES["publish_facts"].schema
+    """A file of `term_facts`; what a row does not say is the usual."""
+    usual = {"hub": "demo", "term": "news", "messages": 1, "segment": name}
+    schema = TABLES["term_facts"].schema
     plain = pa.schema([(f.name, pa.int64() if f.name == "time" else f.type) for f in schema])
     table = pa.Table.from_pylist([{**usual, "time": NOON, **row} for row in rows], plain)
     stage = Stage(str(warehouse), name)
-    stage.add("publish_facts", table.cast(schema))
+    stage.add("term_facts", table.cast(schema))
     return stage.close()
 
 
 def run(warehouse: Location, files: Sequence[StagedFile], removed: Sequence[str] = ()) -> Round:
     rounds = RoundLock(warehouse)
     with rounds.running(lambda: NOON) as mine:
-        commit(warehouse, "publish_facts", mine.round, files, removed)
+        commit(warehouse, "term_facts", mine.round, files, removed)
         return rounds.finish(finished=NOON, versions=versions(warehouse))
 
 
 def read(warehouse: Location) -> list[int]:
-    return sorted(open_snapshot(warehouse).read("publish_facts")["messages"].to_pylist())
+    return sorted(open_snapshot(warehouse).read("term_facts")["messages"].to_pylist())
 
 
 def test_a_round_that_is_done_is_what_readers_see(warehouse: Location) -> None:
@@ -70,14 +70,14 @@ def test_a_round_that_is_done_is_what_readers_see(warehouse: Location) -> None:
     snapshot = open_snapshot(warehouse)
     run(warehouse, staged(warehouse, "b", {"messages": 3}), removed=["a-0.parquet"])
     assert read(warehouse) == [3]
-    assert len(snapshot.read("publish_facts")) == 2, "an older snapshot stays what it was"
+    assert len(snapshot.read("term_facts")) == 2, "an older snapshot stays what it was"
 
 
 def test_a_commit_that_is_repeated_counts_once(warehouse: Location) -> None:
     with RoundLock(warehouse).running(lambda: NOON) as mine:
         files = staged(warehouse, "a", {})
-        first = commit(warehouse, "publish_facts", mine.round, files)
-        assert commit(warehouse, "publish_facts", mine.round, files) == first
+        first = commit(warehouse, "term_facts", mine.round, files)
+        assert commit(warehouse, "term_facts", mine.round, files) == first
 
 
 def test_what_an_unfinished_round_committed_is_taken_back(warehouse: Location) -> None:
@@ -92,7 +92,7 @@ def test_what_an_unfinished_round_committed_is_taken_back(warehouse: Location) -
 
 def _fail(warehouse: Location) -> None:
     with RoundLock(warehouse).running(lambda: NOON) as mine:
-        commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
+        commit(warehouse, "term_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
         raise ZeroDivisionError
 
 
@@ -102,7 +102,7 @@ def test_a_killed_process_does_not_lock_and_a_live_one_does(
     run(warehouse, staged(warehouse, "a", {"messages": 1}))
     abandoned = RoundLock(warehouse).running(lambda: NOON)
     mine = abandoned.__enter__()
-    commit(warehouse, "publish_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
+    commit(warehouse, "term_facts", mine.round, staged(warehouse, "b", {"messages": 2}))
     with pytest.raises(PipelineBusy, match=str(os.getpid())):
         run(warehouse, staged(warehouse, "c", {"messages": 3}))
     assert read(warehouse) == [1], "readers see the last round that is done"
@@ -152,12 +152,12 @@ def _stale_commit(warehouse: Location) -> None:
     """A commit by a process that read the table before another one wrote it."""
     from hubbub.pipeline.tables import commits
 
-    opened = commits._opened(warehouse, "publish_facts", 90, None)
-    commit(warehouse, "publish_facts", 90, staged(warehouse, "x", {}))
+    opened = commits._opened(warehouse, "term_facts", 90, None)
+    commit(warehouse, "term_facts", 90, staged(warehouse, "x", {}))
     original = commits._opened
     commits._opened = lambda *_: opened
     try:
-        commit(warehouse, "publish_facts", 91, staged(warehouse, "y", {}))
+        commit(warehouse, "term_facts", 91, staged(warehouse, "y", {}))
     finally:
         commits._opened = original
 
@@ -170,15 +170,31 @@ def test_a_warehouse_of_a_newer_version_is_refused_with_the_remedy(warehouse: Lo
         open_snapshot(warehouse)
 
 
+def test_a_table_of_rounds_without_fingerprints_of_models_is_read_and_continued(
+    warehouse: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As versions with the layout 1 wrote it."""
+    with monkeypatch.context() as patched:
+        place = rounds_module.SCHEMA.get_field_index("models")
+        patched.setattr(rounds_module, "SCHEMA", rounds_module.SCHEMA.remove(place))
+        run(warehouse, staged(warehouse, "a", {"messages": 1}))
+    before = open_snapshot(warehouse).round
+    assert before is not None
+    assert (before.round, before.models) == (1, {})
+    rounds = RoundLock(warehouse)
+    with rounds.running(lambda: NOON):
+        rounds.finish(versions=versions(warehouse), models={"traffic": 7})
+    after = open_snapshot(warehouse).round
+    assert after is not None
+    assert (after.round, after.models) == (2, {"traffic": 7})
+    assert read(warehouse) == [1]
+
+
 def test_a_question_about_a_time_leaves_other_files_closed(warehouse: Location) -> None:
     first = staged(warehouse, "a", {"messages": 1, "time": NOON})
     second = staged(warehouse, "b", {"messages": 2, "time": NOON + 5 * HOUR})
     run(warehouse, [*first, *second])
-    (warehouse.path / "publish_facts" / "a-0.parquet").write_bytes(b"damaged")
+    (warehouse.path / "term_facts" / "a-0.parquet").write_bytes(b"damaged")
     snapshot = open_snapshot(warehouse)
-    rows = snapshot.read("publish_facts", since=NOON + 4 * HOUR)
+    rows = snapshot.read("term_facts", since=NOON + 4 * HOUR)
     assert rows["messages"].to_pylist() == [2]
-    channels = snapshot.read("channels", since=NOON + 5 * HOUR + 7)
-    assert [(row["hour"], row["messages"]) for row in channels.to_pylist()] == [
-        ("2026-11-15T17", 2)
-    ]

@@ -34,25 +34,25 @@ def azure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Location]:
 def test_a_warehouse_in_azure_is_written_and_read(azure: Location) -> None:
     """One round: Azurite does not know the parameter `startFrom` of Azure's lists, with which
     `deltalake` looks for versions beyond the second."""
-    write_warehouse(azure, {"publish_facts": [published(0, 1), published(5, 6)]})
-    assert sorted(open_snapshot(azure).read("publish_facts")["messages"].to_pylist()) == [1, 6]
+    write_warehouse(azure, {"messages": [published(0, 1), published(5, 6)]})
+    assert sorted(open_snapshot(azure).read("traffic")["messages_in"].to_pylist()) == [1, 6]
     assert [one.state for one in all_rounds(azure)] == [DONE]
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
-    write_warehouse(tmp_path, {"publish_facts": [published(0, 3), published(5, 4)]})
-    return str(tmp_path / "publish_facts")
+    write_warehouse(tmp_path, {"messages": [published(0, 3), published(5, 4)]})
+    return str(tmp_path / "traffic")
 
 
 def test_duckdb_opens_a_table_as_any_delta_reader(table: str) -> None:
-    facts = DeltaTable(table).to_pyarrow_dataset()
-    assert facts.count_rows() == 2
+    traffic = DeltaTable(table).to_pyarrow_dataset()
+    assert traffic.count_rows() == 2
     with duckdb.connect() as connection:
-        found = connection.execute("SELECT sum(messages)::BIGINT FROM facts")
+        found = connection.execute("SELECT sum(messages_in)::BIGINT FROM traffic")
         assert found.fetchall() == [(7,)]
 
 
 def test_polars_opens_a_table(table: str) -> None:
-    facts = polars.scan_delta(table).select(polars.col("messages").sum()).collect()
-    assert facts["messages"].to_list() == [7]
+    traffic = polars.scan_delta(table).select(polars.col("messages_in").sum()).collect()
+    assert traffic["messages_in"].to_list() == [7]

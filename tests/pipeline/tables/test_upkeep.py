@@ -14,6 +14,7 @@ from harness.warehouse import write_warehouse
 from harness.warehouse_rows import NOON, published
 from hubbub.domain.commands.jids import Jid
 from hubbub.pipeline.jobs import upkeep
+from hubbub.pipeline.models import outdated
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
@@ -47,24 +48,24 @@ def replaced(warehouse: Location, table: str) -> None:
 @pytest.mark.spec("PIPE-05")
 async def test_vacuum_removes_the_versions_that_hold_a_user_and_proves_it(tmp_path: Path) -> None:
     warehouse = Location(tmp_path)
-    write_warehouse(tmp_path, {"sessions": [session("ann")], "publish_facts": [published(0, 1)]})
+    write_warehouse(tmp_path, {"sessions": [session("ann")], "messages": [published(0, 1)]})
     there = ("--warehouse", str(tmp_path))
     asked = ("pipeline", "vacuum", "--hub", "acme", "--erased", "ann", *there)
     done = await hubbub(*asked)
     assert done.code == 1
     assert "column events" in done.out, "the id is found inside of the list of events"
     replaced(warehouse, "sessions")
-    files, found = upkeep.traces(warehouse, "acme", "ann")
-    assert (files, [trace.column for trace in found]) == (3, ["events"]), "an old version holds it"
+    before, found = upkeep.traces(warehouse, "acme", "ann")
+    assert [trace.column for trace in found] == ["events"], "an old version holds it"
     done = await hubbub(*asked)
     assert (done.code, "nothing of the user is left" in done.out) == (0, True)
-    assert upkeep.traces(warehouse, "acme", "ann") == (2, [])
-    assert len(open_snapshot(warehouse).read("publish_facts")) == 1
+    assert upkeep.traces(warehouse, "acme", "ann") == (before - 1, [])
+    assert len(open_snapshot(warehouse).read("messages")) == 1
 
 
 @pytest.mark.spec("PIPE-05")
 async def test_vacuum_refuses_more_hours_than_a_time_can_be_ago(tmp_path: Path) -> None:
-    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    write_warehouse(tmp_path, {"messages": [published(0, 1)]})
     there = ("--warehouse", str(tmp_path))
     done = await hubbub("pipeline", "vacuum", "--keep-hours", "99999999999999", *there)
     assert (done.code, "--keep-hours" in done.err) == (2, True)
@@ -75,7 +76,8 @@ async def test_vacuum_refuses_more_hours_than_a_time_can_be_ago(tmp_path: Path) 
 @pytest.mark.spec("PIPE-05")
 def test_another_hubs_user_of_the_same_name_is_no_trace(tmp_path: Path) -> None:
     write_warehouse(tmp_path, {"sessions": [session("ann")]})
-    assert upkeep.traces(Location(tmp_path), "other", "ann") == (2, [])
+    files, found = upkeep.traces(Location(tmp_path), "other", "ann")
+    assert (files > 2, found) == (True, [])
 
 
 @pytest.mark.spec("PIPE-05")
@@ -96,8 +98,9 @@ def test_the_proof_finds_every_name_that_erasure_removes(
 
 @pytest.mark.spec("PIPE-05")
 def test_a_word_in_the_messages_of_others_is_no_trace(tmp_path: Path) -> None:
-    word = {"hub": "acme", "term": "ann", "messages": 2, "segment": "one"}
-    write_warehouse(tmp_path, {"term_facts": [word]})
+    word = {"hub": "acme", "term": "ann", "messages": 2, "segment": "one", "time": NOON}
+    trend = {"hub": "acme", "kind": "term", "name": "ann", "time": NOON}
+    write_warehouse(tmp_path, {"term_facts": [word], "trending": [trend]})
     assert upkeep.traces(Location(tmp_path), "acme", "ann")[1] == []
 
 
@@ -117,7 +120,7 @@ async def test_upkeep_of_a_place_without_tables_fails_and_makes_none(
 
 @pytest.mark.spec("PIPE-05")
 async def test_pruning_by_more_days_than_a_calendar_has_removes_nothing(tmp_path: Path) -> None:
-    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    write_warehouse(tmp_path, {"messages": [published(0, 1)]})
     there = ("--older-than", "99999999", "--warehouse", str(tmp_path))
     done = await hubbub("pipeline", "prune", *there)
     assert (done.code, done.out.strip()) == (0, "removed 0 rows from 0 tables")
@@ -137,27 +140,33 @@ async def test_an_option_that_is_no_number_is_refused(tmp_path: Path, number: st
 @pytest.mark.spec("PIPE-05", "PIPE-07")
 def test_small_files_are_joined_and_rows_stay(tmp_path: Path) -> None:
     for minutes in (0, 5, 10):
-        write_warehouse(tmp_path, {"publish_facts": [published(minutes, 1 + minutes)]})
-    assert len(open_snapshot(tmp_path).files("publish_facts")) == 3
-    assert upkeep.compact(Location(tmp_path), lambda: NOW).files == 3
+        write_warehouse(tmp_path, {"messages": [published(minutes, 1 + minutes)]})
+    assert len(open_snapshot(tmp_path).files("messages")) == 3
+    joined = upkeep.compact(Location(tmp_path), lambda: NOW)
+    assert joined.files == 3 * joined.tables
     snapshot = open_snapshot(tmp_path)
-    (file,) = snapshot.files("publish_facts")
-    assert (file.rows, file.since, file.first_segment) == (3, NOW, "one")
-    assert sorted(snapshot.read("publish_facts")["messages"].to_pylist()) == [1, 6, 11]
+    (file,) = snapshot.files("messages")
+    assert (file.rows, file.bounds["at"][0], file.first_segment) == (18, NOW, "one")
+    (file,) = snapshot.files("traffic")
+    assert file.bounds["time"] == (NOW, NOW + 600_000_000)
+    assert sorted(snapshot.read("traffic")["messages_in"].to_pylist()) == [1, 6, 11]
 
 
 @pytest.mark.spec("PIPE-05")
 def test_rows_of_old_events_are_removed(tmp_path: Path) -> None:
-    rows = {"publish_facts": [published(0, 1), published(600, 2)], "sessions": [session("ann")]}
+    rows = {"messages": [published(0, 1), published(600, 2)], "sessions": [session("ann")]}
     write_warehouse(tmp_path, rows)
-    done = upkeep.prune(Location(tmp_path), NOW + 60_000_000, lambda: NOW)
-    assert (done.tables, done.rows) == (2, 2)
+    upkeep.prune(Location(tmp_path), NOW + 3_600_000_000, lambda: NOW)
     snapshot = open_snapshot(tmp_path)
-    assert snapshot.read("publish_facts")["messages"].to_pylist() == [2]
+    assert len(snapshot.read("messages")) == 2
+    assert snapshot.read("traffic")["messages_in"].to_pylist() == [2]
+    assert snapshot.read("channels")["hour"].to_pylist() == ["2026-11-02T22"]
     # Totals are those of a month, of which a part was after that time.
-    assert len(snapshot.read("peers")) == 1
+    assert set(snapshot.read("peer_totals")["month"].to_pylist()) == {"2026-11"}
+    assert snapshot.round is not None
+    assert {"peers", "audit"} <= outdated(snapshot.round.models), "the next round makes them again"
     upkeep.prune(Location(tmp_path), NOW + 31 * 86_400_000_000, lambda: NOW)
-    assert len(open_snapshot(tmp_path).read("peers")) == 0
+    assert len(open_snapshot(tmp_path).read("peer_totals")) == 0
 
 
 def test_tables_of_an_earlier_version_go_unless_they_hold_more(tmp_path: Path) -> None:
@@ -192,7 +201,7 @@ async def test_what_a_node_can_take_is_a_setting_of_the_warehouse(tmp_path: Path
 
 @pytest.mark.spec("PIPE-05")
 def test_vacuum_removes_what_killed_rounds_left_for_themselves(tmp_path: Path) -> None:
-    write_warehouse(tmp_path, {"publish_facts": [published(0, 1)]})
+    write_warehouse(tmp_path, {"messages": [published(0, 1)]})
     left = tmp_path / "_links" / "00000007-dead.parquet"
     left.parent.mkdir()
     left.write_bytes(b"half")

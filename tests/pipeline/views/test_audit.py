@@ -48,9 +48,10 @@ def test_producers() -> None:
         ("mixed", "out of order", 5, 0, 0, 1),
         ("twice", "doubled", 3, 0, 1, 0),
     ]
-    # Little is left to read: an unbroken hour is one row.
-    runs = silver(messages=put("good", range(1, 60)))["sequence_facts"]
-    assert rows(runs, "name", "first", "last", "count") == [("good", 1, 59, 59)]
+    # Little is left to read: an unbroken month is one row.
+    puts = [*put("good", range(1, 60)), *put("good", range(60, 70), hour=11)]
+    runs = view("audit_totals", silver(messages=puts))
+    assert rows(runs, "name", "first", "last", "count") == [("good", 1, 69, 69)]
 
 
 def receipt(

@@ -9,14 +9,15 @@ import pytest
 
 from hubbub.domain.analytics import LISTED
 from hubbub.pipeline.catalogue import TABLES
+from hubbub.pipeline.models import MODELS
 from hubbub.pipeline.views import VIEWS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "analytics.md").read_text("utf-8")
 PARTS = {
     part.split("\n", 1)[0].strip(): part for part in re.split(r"^### ", PAGE, flags=re.MULTILINE)
 }
-COLUMNS = {name: table.schema.names for name, table in TABLES.items()} | {
-    name: view.schema.names for name, view in VIEWS.items()
+COLUMNS = {
+    name: each.schema.names for known in (TABLES, MODELS, VIEWS) for name, each in known.items()
 }
 _OF_DURATIONS = ("min", "mean", "stddev", "p50", "p90", "p99", "max", "count", "sum", "squares")
 

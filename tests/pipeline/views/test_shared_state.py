@@ -103,8 +103,8 @@ def test_pushes_by_platform_and_outcome() -> None:
         )
 
     found = shown("pushes", push("ok"), push("ok"), push("retry"), push("gone"), push("ok", "fcm"))
-    columns = ("platform", "attempts", "ok", "retry", "gone", "refused", "success", "duration_sum")
+    columns = ("platform", "attempts", "ok", "retry", "gone", "refused", "success", "duration_mean")
     assert rows(found, *columns) == [
         ("fcm", 1, 1, 0, 0, 0, 1.0, 1000),
-        ("webpush", 4, 2, 1, 1, 0, 0.5, 4000),
+        ("webpush", 4, 2, 1, 1, 0, 0.5, 1000),
     ]

@@ -11,6 +11,7 @@ import pytest
 
 from harness.views import clock, records, rows, silver, view
 from hubbub.pipeline import spreads
+from hubbub.pipeline.models.evaluating import connected
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -94,7 +95,6 @@ def test_latency_is_exact_but_for_percentiles_which_are_within_five_percent() ->
     assert websocket.latency_p50 == pytest.approx(1000, rel=0.05)
     assert websocket.latency_p90 == pytest.approx(50_000, rel=0.05)
     assert websocket.latency_p99 == pytest.approx(50_000, rel=0.05)
-    assert websocket.slots == 0b1000_0000_0001
     assert (sse.latency_p50, sse.latency_p99, sse.latency_stddev) == (300, 300, 0)
 
 
@@ -132,7 +132,7 @@ def test_hours_add_up_to_what_all_deliveries_at_once_would_give() -> None:
     whole = view("latency_overall", silver(deliveries=[delivered("10:01:00", *latencies)]))
     columns = [
         "deliveries", "bytes", "latency_min", "latency_mean", "latency_stddev", "latency_p50",
-        "latency_p90", "latency_p99", "latency_max", "latency_buckets",
+        "latency_p90", "latency_p99", "latency_max", "latency_count",
     ]  # fmt: skip
     assert _of_hub(apart, columns) == _of_hub(whole, columns)
     assert rows(apart, "channel", "deliveries") == [(None, 500), ("c0", 300), ("c1", 200)]
@@ -156,6 +156,18 @@ def test_a_duration_lies_in_its_bucket(value: int) -> None:
     (((found, count),),) = each["took_buckets"].to_pylist()
     assert 2 ** (found / 8) <= max(value, 1) < 2 ** ((found + 1) / 8)
     assert count == 1
+
+
+def test_a_bucket_in_sql_is_the_one_of_the_journal() -> None:
+    values = [0, 3, 999, *(2**power + off for power in range(1, 50) for off in (-1, 0, 1))]
+    each = spreads.of_each(pa.table({"took": values}), "took", "took")
+    with connected() as connection:
+        connection.register("durations", pa.table({"took": values}))
+        sql = "SELECT took, bucket_of(took) AS bucket FROM durations"
+        found = dict(connection.sql(sql).fetchall())
+    assert [found[value] for value in values] == [
+        pairs[0][0] for pairs in each["took_buckets"].to_pylist()
+    ]
 
 
 @pytest.mark.spec("PIPE-03")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from hubbub.cli.pipeline.models import models
 from hubbub.cli.pipeline.queries import capacity, export, package, sql, status
 from hubbub.cli.pipeline.results import report, show
 from hubbub.cli.pipeline.running import run_command, start_command
@@ -17,5 +18,5 @@ def pipeline() -> None:
 
 for command in (run_command, start_command, status, show, report, sql, export):
     pipeline.add_command(command)
-for command in (capacity, package, compact, prune, vacuum):
+for command in (models, capacity, package, compact, prune, vacuum):
     pipeline.add_command(command)

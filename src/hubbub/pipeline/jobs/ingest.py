@@ -191,13 +191,8 @@ def _nodes(events: pa.Table) -> dict[str, Any]:
 
 
 def _derived(tables: Mapping[str, pa.Table], events: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    messages, attempts, receipts = (tables[name] for name in ("messages", "attempts", "receipts"))
-    yield "_links", silver.links(messages)
-    yield "publish_facts", facts.publish_facts(messages)
-    yield "delivery_facts", facts.delivery_facts(tables["deliveries"], attempts, receipts)
-    yield "peer_facts", facts.peer_facts(messages, attempts)
-    yield "term_facts", facts.term_facts(messages)
-    yield "sequence_facts", facts.sequence_facts(messages, receipts, tables["drops"])
+    yield "_links", silver.links(tables["messages"])
+    yield "term_facts", facts.term_facts(tables["messages"])
     yield "document_facts", facts.document_facts(events)
     yield "notification_facts", facts.notification_facts(events)
     yield "push_facts", facts.push_facts(events)

@@ -1,6 +1,6 @@
 """A round: updates the tables from the journal, and commits all of them together.
 
-plan → ingest → copies of segments and messages → intervals → threads → months → commit
+plan → ingest → copies of segments and messages → intervals → threads → models → commit
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 from hubbub.pipeline.catalogue import BY_SEGMENT, TABLES
 from hubbub.pipeline.columns import HOUR, hours, times
 from hubbub.pipeline.errors import PipelineBusy
+from hubbub.pipeline.jobs.gold import gold
 from hubbub.pipeline.jobs.ingest import IngestRules, PartSummary, TaskResult, ingest
 from hubbub.pipeline.jobs.intervals import intervals
-from hubbub.pipeline.jobs.months import lacking, months
 from hubbub.pipeline.jobs.planning import (
     DUPLICATE,
     FUTURE_TOLERANCE,
@@ -36,14 +36,15 @@ from hubbub.pipeline.jobs.repeats import Repeat, find_repeats
 from hubbub.pipeline.jobs.threads import threads
 from hubbub.pipeline.jobs.upkeep import compact, piled_up
 from hubbub.pipeline.jobs.work import Said, Work
+from hubbub.pipeline.models import fingerprints, outdated
 from hubbub.pipeline.sources.journal import Split
 from hubbub.pipeline.sources.segments import SegmentRejection, unreadable
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
-from hubbub.pipeline.tables.rounds import RoundLock
+from hubbub.pipeline.tables.rounds import LAYOUT, RoundLock
 from hubbub.pipeline.tables.snapshot import Snapshot, open_snapshot
-from hubbub.pipeline.tables.staging import Stage, drop_scratch
+from hubbub.pipeline.tables.staging import Stage, drop_old_tables, drop_scratch
 from hubbub.pipeline.transforms.quarantine import refused_segments
 
 _STEPS: Final = 7
@@ -81,7 +82,9 @@ def run_round(
     report = RoundReport()
     started = time.monotonic()
     before = open_snapshot(warehouse)
-    if make_plan(before, journal, now(), full).idle and not (before.round and lacking(before)):
+    if make_plan(before, journal, now(), full).idle and not (
+        before.round and outdated(before.round.models)
+    ):
         return report
     rounds = RoundLock(warehouse)
     with rounds.running(now) as mine:
@@ -101,8 +104,10 @@ def run_round(
             base = versions.get(table)
             versions[table] = commit(warehouse, table, mine.round, added, removed, base)
         taken = {"segments": report.segments, "events": report.events, "latest": jobs.latest}
-        rounds.finish(finished=now(), versions=versions, **taken)
+        rounds.finish(finished=now(), versions=versions, models=fingerprints(), **taken)
         drop_scratch(warehouse)
+        if snapshot.round and snapshot.round.layout < LAYOUT:
+            drop_old_tables(warehouse)
         report.round = mine.round
     if piled := piled_up(open_snapshot(warehouse)):
         said(f"joining the small files of {len(piled)} tables")
@@ -160,10 +165,12 @@ class _RoundJobs:
         intervals(work, over, ended | (self._endings.keys() - over.keys()))
         self._said(f"[5/{_STEPS}] threads")
         threads(work)
-        self._said(f"[6/{_STEPS}] totals by month")
-        months(work)
-        self._keep_books(work, known)
         self._summarize(report, taken)
+        step = f"[6/{_STEPS}] answers"
+        self._said(step)
+        old = outdated(self._base.round.models if self._base.round else {})
+        gold(work, old, self.latest, lambda name: self._said(f"{step}: {name}"))
+        self._keep_books(work, known)
         report.tables = len(work.changed)
         return work
 

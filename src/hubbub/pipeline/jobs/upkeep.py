@@ -22,6 +22,8 @@ from hubbub.domain.commands.jids import Jid
 from hubbub.domain.names import user_channel, user_notifications
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.models import MODELS
+from hubbub.pipeline.partitions import named
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import TABLE, RoundLock, last_done, versions
 from hubbub.pipeline.tables.snapshot import Snapshot
@@ -86,20 +88,22 @@ def prune(
     warehouse: Location, before: int, now: Callable[[], int], progress: Progress = _silent
 ) -> Upkeep:
     """Deletes rows of events before a time, in microseconds since 1970, from all tables except
-    segments and rounds, and totals of whole months. Old versions contain them until they are
-    vacuumed."""
-    moment = datetime.fromtimestamp(max(before, 0) / 1e6, UTC)
-    month = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    segments and rounds; totals by whole months. The next round makes tables over all time again.
+    Old versions contain the rows until they are vacuumed."""
+    at = max(before, 0)
+    moment = datetime.fromtimestamp(at / 1e6, UTC)
 
     def work(delta: DeltaTable) -> int:
-        time = TABLES[str(delta.metadata().name)].time
-        if time is None:
+        table = TABLES[str(delta.metadata().name)]
+        if table.time is None:
             return 0
-        since = f"{month if time == 'month' else moment:%Y-%m-%dT%H:%M:%S.%fZ}"
-        found = delta.delete(f"{time} < arrow_cast('{since}', '{_TYPE}')")
+        since = f"arrow_cast('{moment:%Y-%m-%dT%H:%M:%S.%fZ}', '{_TYPE}')"
+        if pa.types.is_string(table.schema.field(table.time).type):
+            since = f"'{named(at, table.time)}'"
+        found = delta.delete(f"{table.time} < {since}")
         return int(found.get("num_deleted_rows") or 0)
 
-    removed = _each(warehouse, now, work, progress)
+    removed = _each(warehouse, now, work, progress, whole_tables_again=True)
     return Upkeep(tables=len(removed), rows=sum(removed))
 
 
@@ -124,6 +128,7 @@ def _each(
     now: Callable[[], int],
     work: Callable[[DeltaTable], int],
     progress: Progress,
+    whole_tables_again: bool = False,
 ) -> list[int]:
     """Returns the positive results of `work` per table. Raises `PipelineError` if there are no
     tables."""
@@ -139,7 +144,10 @@ def _each(
             found.append(work(DeltaTable(str(warehouse / table))))
         progress(1.0)
         latest = rounds.done.latest if rounds.done else None
-        rounds.finish(finished=now(), latest=latest, versions=versions(warehouse))
+        models = rounds.done.models if rounds.done else {}
+        if whole_tables_again:
+            models = {name: number if MODELS[name].unit else 0 for name, number in models.items()}
+        rounds.finish(finished=now(), latest=latest, versions=versions(warehouse), models=models)
     return [count for count in found if count]
 
 
@@ -175,6 +183,8 @@ def _found(
         rows = pa.Table.from_batches([batch])
         if "hub" in rows.column_names:
             rows = rows.filter(pc.equal(rows["hub"], hub))
+        if name.startswith("trending/"):
+            rows = rows.filter(pc.not_equal(rows["kind"], "term"))
         for column in sorted({*rows.column_names} - {"term"}):
             hits = sum(
                 _count(pc.is_in(values, pa.array(names))) + _count(pc.starts_with(values, session))

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from hubbub.pipeline.catalogue import SCRATCH, TABLES, taken_from
+from hubbub.pipeline.columns import HOUR
 from hubbub.pipeline.sources.table import FILE, file_batches, files_frame
 from hubbub.pipeline.tables.snapshot import DataFile, Snapshot
 from hubbub.pipeline.tables.staging import Stage, StagedFile
@@ -143,17 +144,22 @@ class Work:
             self._divided.update(one.replaced, kept)
         return self.new(taken_from(table))
 
-    def signed(self, table: str) -> DataFrame:
-        """The rows that the round adds to a table, and with `sign` -1 the rows that it removes. A
-        row of a rewritten file may be both."""
+    def touched(self, table: str, columns: Iterable[str]) -> set[int] | None:
+        """The hours of rows that the round adds to a table or removes, by these columns; None: any.
+        Rows that moved to another file do not count."""
         gone = self.removed[table] - self._divided
-        lost = [file for file in self.base.files(table) if file.path in gone]
         came = [file for file in self.added.get(table, ()) if file.path not in self._divided]
-        went = self.frame(table, lost)
-        if taken := self.added.get(taken_from(table)):
-            went = went.unionByName(self.frame(taken_from(table), taken))
-        new = self.frame(table, came).withColumn("sign", F.lit(1))
-        return new.unionByName(went.withColumn("sign", F.lit(-1)))
+        staged = [*came, *self.added.get(taken_from(table), ())]
+        found: set[int] = set()
+        for name in columns:
+            for file in staged:
+                found.update(file.hours[name])
+            for lost in (file for file in self.base.files(table) if file.path in gone):
+                if name not in lost.bounds:
+                    return None
+                since, last = lost.bounds[name]
+                found.update(range(since // HOUR, last // HOUR + 1))
+        return found
 
     def make(self, rows: DataFrame, count: int, keys: Sequence[str], made: Made) -> None:
         """Stages the result of `made` for the rows of whole keys: all rows of a key are in the same

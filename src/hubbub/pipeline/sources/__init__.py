@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Registers the formats `hubbub_journal` and `hubbub_table` for `spark.read`.
 
-    If the workers' Python is not configured, Spark takes any `python3` of the path, which may lack
-    this package; local workers then use this interpreter.
+    Spark takes any `python3` of the path for its workers, which may lack this package, unless a
+    command of Spark's own read `spark.pyspark.python`. Workers use the Python of this setting; if
+    it is not set, local workers use this interpreter.
     """
     from pyspark.sql.utils import is_remote
 
@@ -23,8 +24,8 @@ def register(spark: SparkSession) -> None:
 
     if not is_remote() and "PYSPARK_PYTHON" not in os.environ:
         conf = spark.sparkContext.getConf()
-        here = conf.get("spark.master", "").startswith("local")
-        if here and not conf.contains("spark.pyspark.python"):
-            spark.sparkContext.pythonExec = sys.executable
+        here = sys.executable if (conf.get("spark.master") or "").startswith("local") else None
+        if python := conf.get("spark.pyspark.python") or here:
+            spark.sparkContext.pythonExec = python
     spark.dataSource.register(JournalSource)
     spark.dataSource.register(TableSource)

@@ -14,7 +14,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from hubbub.pipeline.errors import PipelineError
-from hubbub.pipeline.tables.snapshot import Window, micros
+from hubbub.pipeline.partitions import micros
+from hubbub.pipeline.tables.snapshot import Window
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 from hubbub.domain.replacements import Lineage
 from hubbub.pipeline.catalogue import BY_SEGMENT, SCRATCH, TABLES
 from hubbub.pipeline.errors import PipelineError
+from hubbub.pipeline.models import MODELS
 from hubbub.pipeline.sources.journal import readable_by_spark
 from hubbub.pipeline.sources.pruning import pruning
 from hubbub.pipeline.sources.segments import SUFFIX, with_manifest
@@ -88,18 +89,20 @@ class TableSource(DataSource):
 
 def _shape(options: Mapping[str, str]) -> pa.Schema:
     table = options.get("table", "")
+    known = {**TABLES, **SCRATCH}
+    if table not in known and table in MODELS:
+        return MODELS[table].schema
     if table in VIEWS:
         return VIEWS[table].schema
-    known = {**TABLES, **SCRATCH}
     if table not in known:
-        names = ", ".join((*TABLES, *VIEWS))
+        names = ", ".join(Snapshot.names)
         raise PipelineError(f'there is no table {table!r}; option("table", …) takes one of {names}')
     schema = known[table].schema
     return schema.append(pa.field(FILE, pa.string())) if "files" in options else schema
 
 
 class _TableReader(DataSourceReader):
-    """Each file is a split; a view is computed in one task. Files and row groups whose statistics
+    """Each file is a split; a view is evaluated in one task. Files and row groups whose statistics
     exclude selected rows are not read."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -115,7 +118,7 @@ class _TableReader(DataSourceReader):
         if self._files is not None:
             return [InputPartition(name) for name in self._files]
         snapshot = open_snapshot(self._warehouse, self._wanted.round)
-        if self._table in VIEWS:
+        if self._table not in TABLES:
             return [InputPartition(None)]
         if snapshot.delta(self._table) is None:
             return []

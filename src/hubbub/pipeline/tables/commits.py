@@ -18,6 +18,7 @@ from hubbub.pipeline.errors import CommitRefused
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.staging import StagedFile
 
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"
 APPLICATION: Final = "hubbub"
 """The application name under which rounds are recorded as transactions of the tables."""
 
@@ -96,25 +97,22 @@ def restore(warehouse: Location, table: str, version: int | None) -> int | None:
 def _opened(warehouse: Location, table: str, number: int, base: int | None) -> DeltaTable:
     """Opens the table with all columns of the catalogue; creates it if necessary."""
     place, wanted = warehouse / table, TABLES[table].schema
+    columns = dict.fromkeys((*TABLES[table].by, "segment"))
+    described = {_STATISTICS: ",".join(name for name in columns if name in wanted.names)}
     try:
         delta = DeltaTable(str(place))
     except TableNotFoundError:
         if place.is_local:
             place.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        described = [
-            name for name in (TABLES[table].time, "segment") if name and name in wanted.names
-        ]
-        return DeltaTable.create(
-            str(place),
-            wanted,
-            name=table,
-            configuration={"delta.dataSkippingStatsColumns": ",".join(described)},
-        )
+        return DeltaTable.create(str(place), wanted, name=table, configuration=described)
     if base is not None and delta.version() != base and not _committed(delta, number):
         raise _refused(table)
     known = {field.name for field in delta.schema().fields}
     fields: list[Field] = Schema.from_arrow(wanted).fields
     if new := [field for field in fields if field.name not in known]:
         delta.alter.add_columns(new)
+        delta.update_incremental()
+    if delta.metadata().configuration.get(_STATISTICS) != described[_STATISTICS]:
+        delta.alter.set_table_properties(described)
         delta.update_incremental()
     return delta

@@ -34,7 +34,7 @@ from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.records import records_of, table_of
 
 TABLE: Final = "rounds"
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """The version of the table layout. A warehouse with a later one is rejected."""
 LEASE_SECONDS: Final = 120.0
 _RENEWED_SECONDS: Final = 20.0
@@ -50,7 +50,7 @@ FAILED: Final = "failed"
 
 SCHEMA: Final = schema(
     "whole round, text state owner, time began finished, whole layout segments events",
-    "time latest, counts versions",
+    "time latest, counts versions models",
 )
 
 
@@ -69,6 +69,8 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     latest: int | None = None
     """The time of the latest event of all rounds."""
     versions: dict[str, int] = {}
+    models: dict[str, int] = {}
+    """The fingerprints of the models whose tables are complete."""
 
 
 class RoundLease(msgspec.Struct, frozen=True):
@@ -112,7 +114,7 @@ def read_lease(warehouse: Location) -> RoundLease | None:
 def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
     try:
         delta = DeltaTable(str(warehouse / TABLE))
-        rows = delta.to_pyarrow_table().cast(SCHEMA)
+        rows = _completed(delta.to_pyarrow_table())
     except TableNotFoundError:
         return None, []
     except OSError as error:
@@ -132,6 +134,14 @@ def _read(warehouse: Location) -> tuple[DeltaTable | None, list[Round]]:
             f" {LAYOUT}); upgrade Hubbub, or give another --warehouse"
         )
     return delta, rounds
+
+
+def _completed(rows: pa.Table) -> pa.Table:
+    """Adds the columns that tables of an earlier version lack."""
+    for field in SCHEMA:
+        if field.name not in rows.column_names:
+            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    return rows.select(SCHEMA.names).cast(SCHEMA)
 
 
 class RoundLock:
@@ -183,6 +193,8 @@ class RoundLock:
     def finish(self, **found: Any) -> Round:
         """Completes the round with these fields. Raises `PipelineBusy` if another process took
         over; the round has no effect then."""
+        models = self.done.models if self.done else {}
+        found = {"models": models, **found}
         done = msgspec.structs.replace(self._rounds[-1], state=DONE, **found)
         self._put([*self._rounds[:-1], done])
         return done
@@ -234,7 +246,11 @@ class RoundLock:
             self._delta = DeltaTable(str(place))
         else:
             once = CommitProperties(max_commit_retries=0)
-            write_deltalake(self._delta, data, mode="overwrite", commit_properties=once)
+            known = {field.name for field in self._delta.schema().fields}
+            new = None if known.issuperset(SCHEMA.names) else "overwrite"
+            write_deltalake(
+                self._delta, data, mode="overwrite", schema_mode=new, commit_properties=once
+            )  # type: ignore[call-overload]
             self._delta.update_incremental()
 
     # -- who is alive ---------------------------------------------------------------------------

@@ -6,12 +6,12 @@ Readers never list folders: the last completed round names the version of every 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cache, reduce
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,19 +20,20 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 from pyarrow import fs
 
+from hubbub.domain.analytics import table_named
 from hubbub.domain.errors import NotFound
 from hubbub.pipeline.catalogue import TABLES
-from hubbub.pipeline.columns import DAY, HOUR
+from hubbub.pipeline.columns import HOUR
 from hubbub.pipeline.errors import NoSuchRound, WarehouseUnreadable, in_one_line
+from hubbub.pipeline.models import MODELS, Model
+from hubbub.pipeline.models.evaluating import connected
+from hubbub.pipeline.partitions import Span, began, micros, moment, named, widened
 from hubbub.pipeline.tables.capacity import read_capacity
 from hubbub.pipeline.tables.location import Location
 from hubbub.pipeline.tables.rounds import DONE, Round, all_rounds, last_done
 from hubbub.pipeline.views import VIEWS
 from hubbub.pipeline.views.forecast import make_view
 from hubbub.pipeline.views.view import View
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_UNITS: Final = {"hour": HOUR, "day": DAY}
 
 
 @dataclass(frozen=True)
@@ -43,31 +44,33 @@ class Window:
     since: int | None = None
     until: int | None = None
 
-    def widened(self, unit: int) -> Window:
+    def widened(self, unit: str) -> Window:
         """Extends the range to whole hours or days."""
-        since = None if self.since is None else self.since - self.since % unit
-        until = None if self.until is None else self.until + -self.until % unit
+        since = None if self.since is None else widened(self.since, self.since, unit)[0]
+        until = None if self.until is None else widened(self.until, self.until, unit)[1]
         return Window(since, until)
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """A file of a table, with the bounds of its times and segments."""
+    """A file of a table, with the bounds of its times and segments. Times are microseconds since
+    1970."""
 
     path: str
     size: int
     rows: int
-    since: int | None
-    """Microseconds since 1970."""
-    last: int | None
+    bounds: Mapping[str, Span]
+    """The first and the last time, by the columns that have statistics."""
+    time: str | None
+    """The table's time column."""
     first_segment: str
     last_segment: str
 
-    def overlaps(self, since: int, until: int) -> bool:
-        """Whether it may contain rows of the time range; a file without statistics always may."""
-        if self.since is None or self.last is None:
-            return True
-        return self.since < until and self.last >= since
+    def overlaps(self, since: int, until: int, column: str | None = None) -> bool:
+        """Whether it may contain rows of the time range, by its time column or another one; a file
+        without statistics always may."""
+        found = self.bounds.get(column or self.time or "")
+        return found is None or (found[0] < until and found[1] >= since)
 
     def may_hold(self, segments: Iterable[str]) -> bool:
         """Whether it may contain rows of the segments; a file without statistics always may."""
@@ -79,12 +82,12 @@ class DataFile:
 class Snapshot:
     """Tables and views as of `round`; None if the pipeline never ran, and all are empty."""
 
-    names: Final = (*TABLES, *VIEWS)
+    names: Final = (*TABLES, *(name for name in MODELS if name not in TABLES), *VIEWS)
 
     def __init__(self, location: Location, last: Round | None) -> None:
         self.location = location
         self.round = last
-        self._read: dict[tuple[str, Window], pa.Table] = {}
+        self._read: dict[str, pa.Table] = {}
         self.files = cache(self._files)
         """The files of a materialised table by name, cached."""
 
@@ -106,14 +109,14 @@ class Snapshot:
         delta = self.delta(name)
         if delta is None:
             return []
-        time = TABLES[name].time or ""
+        table = TABLES[name]
         return [
             DataFile(
                 row["path"],
                 row["size_bytes"],
                 row["num_records"] or 0,
-                micros(row.get(f"min.{time}")),
-                micros(row.get(f"max.{time}")),
+                _bounds(row, table.by),
+                table.time,
                 row.get("min.segment") or "",
                 row.get("max.segment") or "",
             )
@@ -122,7 +125,7 @@ class Snapshot:
 
     def lost(self) -> Iterator[str]:
         """The tables with missing files, or without the log of the snapshot's version."""
-        for name in self.round.versions if self.round else ():
+        for name in TABLES.keys() & self.round.versions if self.round else ():
             files, folder = (self.location / name).open()
             infos = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
             there = {info.base_name for info in infos}
@@ -133,9 +136,14 @@ class Snapshot:
                 yield name
 
     def table(self, name: str) -> ds.Dataset:
-        """Opens a materialised table. Raises `NotFound` for any other name."""
+        """Opens a stored table. Raises `NotFound` for any other name, `WarehouseUnreadable`."""
         if name not in TABLES:
             raise NotFound(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+        if name in MODELS and self.round and name not in self.round.models:
+            raise WarehouseUnreadable(
+                f"round {self.round.round} did not make the table {name}, which is new in this"
+                " version of Hubbub; `hubbub pipeline run` makes it, also from older events"
+            )
         delta = self.delta(name)
         if delta is None:
             return ds.dataset(TABLES[name].schema.empty_table())
@@ -152,31 +160,57 @@ class Snapshot:
         until: int | None = None,
         hub: str | None = None,
     ) -> pa.Table:
-        """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter a
-        table by its time column; for a view they limit the sources to whole hours or days. Raises
+        """Rows of a table or a view. `since` and `until`, in microseconds since 1970, filter by
+        the time column; hours and days as text count if any of them is in between. Raises
         `NotFound`, `WarehouseUnreadable`."""
-        if name not in VIEWS:
-            return self._rows(name, Window(since, until), columns, hub)
-        rows = self._view(VIEWS[name], Window(since, until))
-        rows = rows if hub is None else rows.filter(pc.equal(rows["hub"], hub))
+        window = Window(since, until)
+        if name in TABLES or not (name in MODELS or name in VIEWS):
+            return self._rows(name, window, columns, hub)
+        if name in MODELS:
+            return self._evaluated(MODELS[name], window, columns, hub)
+        rows = self._view(VIEWS[name])
+        where = row_filter(rows.schema, _time_of(name), window, hub)
+        rows = rows if where is None else rows.filter(where)
         return rows if columns is None else rows.select(list(columns))
 
-    def _view(self, view: View, window: Window) -> pa.Table:
-        unit = _UNITS.get(view.reach)
-        window = window.widened(unit) if unit else Window()
-        if view.recent_hours is not None:
-            window = self._recent(view.recent_hours)
-        known = self._read.get((view.name, window))
+    def defined(self, connection: Any, name: str) -> None:
+        """Makes a table or a view known to DuckDB by its name, with all that it reads."""
+        if name in TABLES:
+            connection.register(name, self.table(name))
+        elif name in VIEWS:
+            connection.register(name, self.read(name))
+        else:
+            for source in MODELS[name].reads:
+                self.defined(connection, source)
+            connection.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {MODELS[name].text}")
+
+    def _evaluated(
+        self, model: Model, window: Window, columns: Sequence[str] | None, hub: str | None
+    ) -> pa.Table:
+        """The rows of a model that is not stored."""
+        shape = pa.schema([model.schema.field(name) for name in columns or model.schema.names])
+        names = ", ".join(f'"{name}"' for name in shape.names)
+        where = _condition(model.schema, _time_of(model.name), window, hub)
+        with connected() as connection:
+            self.defined(connection, model.name)
+            # DuckDB hands the condition and the columns down to the files.
+            sql = f"SELECT {names} FROM {model.name} WHERE {where}"  # noqa: S608
+            found: pa.Table = connection.sql(sql).to_arrow_table().cast(shape)
+        return found
+
+    def _view(self, view: View) -> pa.Table:
+        known = self._read.get(view.name)
         if known is None:
+            window = Window() if view.recent_hours is None else self._recent(view.recent_hours)
             sources = {
-                name: self._view(VIEWS[name], window)
+                name: self._view(VIEWS[name])
                 if name in VIEWS
                 else self._rows(name, window, columns)
                 for name, columns in view.sources.items()
             }
             if view.name == "forecast":
                 view = make_view(read_capacity(self.location))
-            known = self._read[view.name, window] = view.evaluate(sources)
+            known = self._read[view.name] = view.evaluate(sources)
         return known
 
     def _recent(self, hours: int) -> Window:
@@ -198,12 +232,33 @@ class Snapshot:
             ) from error
 
 
-def micros(time: datetime | None) -> int | None:
-    """Microseconds since 1970. A time without an offset is in UTC."""
-    if time is None:
-        return None
-    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+def _bounds(row: Mapping[str, Any], columns: Sequence[str]) -> dict[str, Span]:
+    """The statistics of a file: times, or hours, days and months as text."""
+    known = {name: (row.get(f"min.{name}"), row.get(f"max.{name}")) for name in columns}
+    return {
+        name: (_moment(least), _moment(greatest))
+        for name, (least, greatest) in known.items()
+        if least is not None and greatest is not None
+    }
+
+
+def _moment(value: datetime | str) -> int:
+    return began(value) if isinstance(value, str) else micros(value)
+
+
+def _time_of(name: str) -> str | None:
+    return table_named(name).time
+
+
+def _condition(shape: pa.Schema, time: str | None, window: Window, hub: str | None) -> str:
+    """The same as `row_filter`, in SQL."""
+    wanted = ["true"]
+    if hub is not None:
+        wanted.append("hub = '{}'".format(hub.replace("'", "''")))
+    for bound, keeps in ((window.since, ">="), (window.until, "<")):
+        if time is not None and bound is not None:
+            wanted.append(f'"{time}" {keeps} {moment(shape, time, time, bound)}')
+    return " AND ".join(wanted)
 
 
 def row_filter(
@@ -211,9 +266,13 @@ def row_filter(
 ) -> pc.Expression | None:
     """None if all rows are selected. `time` names the time column."""
     wanted = []
+    unit = time if time is not None and pa.types.is_string(schema.field(time).type) else None
+    if unit is not None:
+        window = window.widened(unit)
     for bound, keeps in ((window.since, operator.ge), (window.until, operator.lt)):
         if time is not None and bound is not None:
-            value = pa.scalar(bound, pa.int64()).cast(schema.field(time).type)
+            text = pa.scalar(named(bound, unit)) if unit else None
+            value = text or pa.scalar(bound, pa.int64()).cast(schema.field(time).type)
             wanted.append(keeps(pc.field(time), value))
     if hub is not None and "hub" in schema.names:
         wanted.append(pc.field("hub") == hub)

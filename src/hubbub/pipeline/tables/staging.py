@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hubbub.files import sync
-from hubbub.pipeline.catalogue import SCRATCH, TABLES
+from hubbub.pipeline.catalogue import DROPPED, SCRATCH, TABLES
+from hubbub.pipeline.partitions import hours_in
 from hubbub.pipeline.tables.location import Location
 
 TARGET_BYTES: Final = 64 * 2**20
@@ -38,6 +39,8 @@ class StagedFile(msgspec.Struct, frozen=True):
     size: int
     rows: int
     stats: str
+    hours: dict[str, list[int]] = {}
+    """The hours in which the file has rows, by the columns that assign rows to partitions."""
 
 
 class Stage:
@@ -107,11 +110,14 @@ class _StagedFile:
             metadata_collector=self._written,
         )
         self.arrow_bytes = 0
+        self._hours: dict[str, set[int]] = {name: set() for name in self._table.by}
 
     def write(self, rows: pa.Table) -> None:
         rows = rows.select(self._table.schema.names).cast(self._table.schema)
         self._writer.write_table(rows, row_group_size=_ROW_GROUP)
         self.arrow_bytes += rows.nbytes
+        for name, hours in self._hours.items():
+            hours |= hours_in(rows[name])
 
     def close(self) -> StagedFile:
         self._writer.close()
@@ -120,14 +126,15 @@ class _StagedFile:
             sync(self._path)
         size = self._fs.get_file_info(self._path).size
         [metadata] = self._written
-        stats = _stats(metadata, (self._table.time, "segment"))
-        return StagedFile(self._table.name, self._name, size, metadata.num_rows, stats)
+        stats = _stats(metadata, (*self._table.by, "segment"))
+        hours = {name: sorted(found) for name, found in self._hours.items()}
+        return StagedFile(self._table.name, self._name, size, metadata.num_rows, stats, hours)
 
 
-def _stats(metadata: pq.FileMetaData, columns: Sequence[str | None]) -> str:
+def _stats(metadata: pq.FileMetaData, columns: Sequence[str]) -> str:
     """Statistics in Delta's format: minimum and maximum of the columns by which files are
     skipped."""
-    known = {name: found for name in columns if name and (found := bounds(metadata, name))}
+    known = {name: found for name in columns if (found := bounds(metadata, name))}
     said = {
         "numRecords": metadata.num_rows,
         "minValues": {name: _said(least) for name, (least, _) in known.items()},
@@ -154,6 +161,15 @@ def _said(value: Any) -> str:
 
 def drop_scratch(warehouse: Location) -> None:
     """Deletes scratch files, including those of killed rounds. The caller holds the round."""
-    for table in SCRATCH:
+    _delete(warehouse, SCRATCH)
+
+
+def drop_old_tables(warehouse: Location) -> None:
+    """Deletes tables that earlier versions made. The caller has committed a round without them."""
+    _delete(warehouse, DROPPED)
+
+
+def _delete(warehouse: Location, tables: Iterable[str]) -> None:
+    for table in tables:
         files, folder = (warehouse / table).open()
         files.delete_dir_contents(folder, missing_dir_ok=True)

@@ -1,5 +1,4 @@
-"""The views: each answers one question from materialised tables; a module holds the views of a
-subject.
+"""Answers that are no SQL: the forecast of load, and how good it is. All others are in `models/`.
 
 `docs/analytics.md` describes each of them. Nothing here needs Spark.
 """
@@ -20,5 +19,5 @@ _BY_NAME: Final = {
     if isinstance(one, View)
 }
 
-VIEWS: Final = {table.name: _BY_NAME[table.name] for table in TABLES}
+VIEWS: Final = {table.name: _BY_NAME[table.name] for table in TABLES if table.name in _BY_NAME}
 """Views by name, each after the views that it reads."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 
-Reach = Literal["hour", "day", "all"]
 Sources = Mapping[str, pa.Table]
 """Tables and views by name."""
 Compute = Callable[[Sources], pa.Table]
@@ -24,8 +22,6 @@ class View:
     schema: pa.Schema
     sources: Mapping[str, Sequence[str]]
     """The tables or views that it reads, and their columns; an empty list means all."""
-    reach: Reach = "all"
-    """Whether a row depends only on source rows of its own hour or day, or on any."""
     recent_hours: int | None = None
     """How many hours of the sources are relevant, counted back from the newest event."""
 
@@ -39,10 +35,9 @@ class View:
 
 def view(
     shape: pa.Schema,
-    reach: Reach = "all",
     recent_hours: int | None = None,
     **sources: str | Sequence[str],
 ) -> Callable[[Compute], View]:
     """Declares a function as the view with its name. Columns may be listed in one text."""
     read = {name: each.split() if isinstance(each, str) else each for name, each in sources.items()}
-    return lambda compute: View(compute.__name__, compute, shape, read, reach, recent_hours)
+    return lambda compute: View(compute.__name__, compute, shape, read, recent_hours)
