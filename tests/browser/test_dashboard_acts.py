@@ -655,6 +655,33 @@ def test_the_inspector_sends_a_command_to_a_user_and_answers_it(
     dashboard.check()
 
 
+@pytest.mark.spec("UI-01", "CMD-03", "LIVE-24")
+def test_the_inspector_carries_out_every_command_of_the_hub(
+    dashboard: Dashboard, dev_hub: DevHub
+) -> None:
+    page = dashboard.page
+    settings = dev_hub.call("GET", f"{DEMO}/settings")
+    dev_hub.call("PUT", f"{DEMO}/settings", {**settings, "commands": True})
+    dashboard.go("inspector?hub=demo", "Inspector")
+    connect(page, "gil", {})
+    press(page, "Command")
+    commands = page.get_by_role("group", name="Commands of the hub").get_by_role("button")
+    names = commands.all_inner_texts()
+    assert names[:2] == ["hEcho", "hCreateUpdateChannel"]
+    assert len(names) == 15
+    for name in names:
+        commands.get_by_text(name, exact=True).click()
+        page.get_by_role("button", name="Send", exact=True).click()
+        answer = page.locator(".code").filter(has_text=name)
+        answer.get_by_text("status").wait_for()
+    press(page, "Search")
+    fill(page, Words='"hello"')
+    page.get_by_role("button", name="Search", exact=True).last.click()
+    page.locator(".code").get_by_text("hits").wait_for()
+    press(page, "Disconnect")
+    dashboard.check()
+
+
 def test_the_inspector_connects_as_a_token_and_as_nobody(
     dashboard: Dashboard, dev_hub: DevHub
 ) -> None:

@@ -536,23 +536,51 @@ function Filters() {
   );
 }
 
+/** The hub's own commands, each with params that work once there is a channel `news`. */
+const COMMANDS: Record<string, (me: string) => unknown> = {
+  hEcho: () => ({ text: "Hello" }),
+  hCreateUpdateChannel: (me) => ({ chid: "#news", owner: me, participants: [me], active: true }),
+  hSubscribe: () => ({ chid: "#news" }),
+  hPublish: (me) => ({ chid: "#news", publisher: me, payload: "Hello", transient: false }),
+  hGetLastMessages: () => ({ chid: "#news", nbLastMsg: 10 }),
+  hRelevantMessages: () => ({ chid: "#news" }),
+  hGetThreads: () => ({ chid: "#news" }),
+  hGetThread: () => ({ chid: "#news", convid: "" }),
+  hSearch: () => ({ q: "hello" }),
+  hSetFilter: () => ({ name: "urgent", chid: "#news", condition: { gte: { priority: 4 } } }),
+  hListFilters: () => ({}),
+  hUnsetFilter: () => ({ name: "urgent" }),
+  hGetSubscriptions: () => null,
+  hGetChannels: () => null,
+  hUnsubscribe: () => ({ chid: "#news" }),
+};
+
 /** To the hub, or to the sessions of a user. */
 function CommandForm({ done }: { done: (promise: Promise<unknown>) => Promise<void> }) {
   const [entity, setEntity] = useState(`hnode@${hub.value}`);
+  const [chosen, setChosen] = useState("hEcho");
+  const me = `${client.session.value?.userID ?? ""}@${hub.value}`;
   const send = (cmd: string, params: unknown): Promise<void> => {
-    const sender = `${client.session.value?.userID ?? ""}@${hub.value}`;
-    return done(client.command({ reqid: String(Date.now()), sender, entity, cmd, params }));
+    return done(client.command({ reqid: String(Date.now()), sender: me, entity, cmd, params }));
   };
   return (
     <>
       <Field label="Entity" hint={`hnode@${hub.value} is the hub, ann@${hub.value} a user.`}>
         <input value={entity} onInput={(event) => setEntity(event.currentTarget.value)} />
       </Field>
+      <fieldset class="tools gap" aria-label="Commands of the hub">
+        {Object.keys(COMMANDS).map((name) => (
+          <button type="button" key={name} aria-pressed={name === chosen} onClick={() => setChosen(name)}>
+            {name}
+          </button>
+        ))}
+      </fieldset>
       <div class="gap">
         <Simple
+          key={chosen}
           label="Command"
-          first="hEcho"
-          body={{ text: "Hello" }}
+          first={chosen}
+          body={COMMANDS[chosen]?.(me)}
           act={send}
           verb="Send"
           hint="Needs `commands` in the settings of the hub, and a user."
@@ -578,7 +606,7 @@ function SearchForm({
     <>
       <Field
         label="Words"
-        hint={'All of them; those in quotation marks must follow each other. Needs the rule `search`.'}
+        hint={"All of them; those in quotation marks must follow each other. Needs the rule `search`."}
       >
         <input value={query} onInput={(event) => setQuery(event.currentTarget.value)} />
       </Field>
