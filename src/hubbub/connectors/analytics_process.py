@@ -72,7 +72,8 @@ class AnalyticsProcess(Analytics):
 
 
 class _AnswerProcess(ChildProcess):
-    """What it says is its answer in one line, and before that what is for the log."""
+    """The process of one query. It writes lines for the log, and then its answer as the last
+    line."""
 
     def __init__(self) -> None:
         super().__init__()

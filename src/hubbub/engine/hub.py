@@ -253,7 +253,7 @@ class HubPatterns:
     joined: int = 0
     """Channels that sessions follow only by patterns, counted per session."""
     joined_by: Counter[str] = field(default_factory=Counter)
-    """The same numbers, by `SessionState.holder`."""
+    """The numbers of `joined`, by `SessionState.holder`."""
     held: dict[str, Counter[str]] = field(default_factory=dict)
     """The number of sessions with a pattern, by holder and pattern."""
     early: dict[str, deque[FeedEvent]] = field(default_factory=dict)

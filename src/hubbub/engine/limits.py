@@ -16,7 +16,7 @@ class EngineLimits(msgspec.Struct, frozen=True):
     live_history_bytes: int = 1024 * 1024
     """Per channel."""
     live_history_memory_bytes: int = 128 * 1024 * 1024
-    """Of all channels together."""
+    """For the live histories of all channels together."""
     traces_per_second: int = 0
     """Per hub, if tracing is enabled."""
     retain_seconds: float = 7 * 24 * 3600.0
@@ -32,7 +32,7 @@ class EngineLimits(msgspec.Struct, frozen=True):
     """Channels that a session may follow only by patterns."""
     hub_patterns: int = 100
     hub_matches: int = 200_000
-    """The same for all sessions of a hub on a node."""
+    """Channels that all sessions of a hub on a node may follow only by patterns."""
     message_bytes: int = 256 * 1024
     authenticate_within_seconds: float = 15.0
     ping_interval_seconds: float = 25.0

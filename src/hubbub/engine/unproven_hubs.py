@@ -17,7 +17,7 @@ _BETWEEN_LOOKS = 1.0
 
 
 class UnprovenHubs:
-    """Those of one node. Names the networks from which they came."""
+    """The unproven hubs of one node, with the networks whose callers created them."""
 
     def __init__(
         self,

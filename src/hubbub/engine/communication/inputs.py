@@ -354,7 +354,8 @@ class Inputs:
         return None
 
     def _look_last(self, puller: Puller) -> asyncio.Future[None]:
-        """Both the message's verdict and the adapter itself keep the time: the first one looks."""
+        """Starts the last look, or returns the one in progress: the message's verdict and the
+        adapter both ask for it when the time is over."""
         name = puller.name
         looking = self._last_looks.get(name)
         if looking is None:

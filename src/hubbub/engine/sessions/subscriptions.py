@@ -162,8 +162,8 @@ class Subscriptions:
                 self.drop_if_unused(session.hub, plan.feed)
 
     def _end_plan(self, session: SessionState, channel: str) -> None:
-        """After a failed plan, drops the channel's token, since tokens of failed subscriptions
-        would pile up. A pattern may join the session to the channel again."""
+        """Called after a failed plan: drops the channel's token, since tokens of failed
+        subscriptions would pile up. A pattern may join the session to the channel again."""
         if channel not in (session.feeds or ()):
             session.drop_token(channel)
         if session.planned is not None:

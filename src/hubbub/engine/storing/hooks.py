@@ -44,14 +44,14 @@ HostOf = Callable[[CallContext], PluginHost]
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What led to a document: how many validators and savers in a row, and the messages that wait
-    for these validators."""
+    """The causes of a stored document: how many validators and savers led to it one after another,
+    and the messages that wait for these validators."""
 
     depth: int
     validating: frozenset[tuple[str, str]]
 
     def enter(self, validating: frozenset[tuple[str, str]] = frozenset()) -> None:
-        """What the running task does from now on has this origin."""
+        """Makes this the origin of everything that the running task stores from now on."""
         _depth.set(self.depth)
         _validating.set(self.validating | validating)
 
@@ -61,7 +61,7 @@ def current_origin() -> Origin:
 
 
 class _HookHost(PluginHost):
-    """What a hook stores is one step further away from what clients store."""
+    """The host of a hook. Documents that the hook stores have an origin that is one step deeper."""
 
     def __init__(self, host: PluginHost, origin: Origin) -> None:
         self._host = host

@@ -80,4 +80,5 @@ class SearchStore(Protocol):
         """For each channel and time, the first serial whose `at` is no earlier, or head + 1."""
 
     async def read_messages(self, hub: str, channel: str, serials: Sequence[int]) -> StoredPage:
-        """Those of the messages that exist. A page that has no room for all of them has `more`."""
+        """Returns the existing ones of these messages. If they do not fit into a page, the page has
+        `more`."""
