@@ -12,10 +12,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from harness.devices import PING, Device, connect, publish, subscribe, unsubscribe
+from harness.clock import FakeClock
+from harness.devices import DEADLINE_SECONDS, PING, Device, connect, publish, subscribe, unsubscribe
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import HubConfiguration, Rules
+from hubbub.engine.mqtt.devices import ConnectedDevices
 from hubbub.protocols.mqtt.fields import Property
 from hubbub.protocols.mqtt.packets import (
     CONNACK,
@@ -219,14 +221,15 @@ async def test_an_empty_client_id_gets_one_where_the_version_can_say_so(hub: Run
 
 
 @pytest.mark.spec("MQTT-05")
-async def test_what_is_not_there_is_said_in_connack(hub: RunningHub) -> None:
-    async with await Device.open(port(hub)) as one:
-        one.send(connect(given=((Property.SESSION_EXPIRY, 100),)))
-        answer = await one.expect(CONNACK)
-        assert answer[:2] == b"\x00\x00"
-        assert b"\x11\x00\x00\x00\x00" in answer, "the session ends with its connection"
-        assert b"\x2a\x00" in answer, "no shared subscriptions"
-        assert await one.subscribe(("$share/g/a", 0)) == [Reason.SHARED_NOT_SUPPORTED]
+async def test_what_is_not_there_is_said_in_connack(start_hub: StartHub) -> None:
+    hub = await start_hub(plant(), **ON, mqtt__defaultHub="acme", mqtt__sessionExpiry=50)
+    for asked, told in ((100, b"\x11\x00\x00\x00\x32"), (0xFFFF_FFFF, b"\x11\x00\x00\x00\x32")):
+        async with await Device.open(port(hub)) as one:
+            one.send(connect(given=((Property.SESSION_EXPIRY, asked),)))
+            answer = await one.expect(CONNACK)
+            assert told in answer, "the session is kept for a shorter time"
+            assert b"\x2a\x00" in answer, "no shared subscriptions"
+            assert await one.subscribe(("$share/g/a", 0)) == [Reason.SHARED_NOT_SUPPORTED]
 
 
 # -- quality of service ---------------------------------------------------------------------------
@@ -569,6 +572,251 @@ async def test_a_silent_client_is_given_up_after_one_and_a_half_keep_alives(
         began = asyncio.get_running_loop().time()
         assert await one.ended() == Reason.KEEP_ALIVE
         assert 1.4 < asyncio.get_running_loop().time() - began < 6
+
+
+# -- sessions that outlive their connections ------------------------------------------------------
+
+
+KEPT: dict[str, Any] = {"clean": False, "given": ((Property.SESSION_EXPIRY, 1000),)}
+
+
+async def back(hub: RunningHub, name: str = "device", version: int = V5) -> tuple[Device, bool]:
+    """A device that wants its session to go on, and whether there was one."""
+    one = await Device.open(port(hub), version)
+    given = KEPT["given"] if version == V5 else ()
+    one.send(connect(version, name, clean=False, given=given))
+    answer = await one.expect(CONNACK)
+    assert answer[1] == 0
+    return one, bool(answer[0])
+
+
+async def left(hub: RunningHub, count: int) -> None:
+    """Waits until the hub knows of only so many connections."""
+    devices = hub.server.node.feature(ConnectedDevices)
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while len(devices) != count:
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.spec("MQTT-02", "MQTT-03")
+@both
+async def test_a_device_that_was_away_receives_what_it_missed_in_order(
+    hub: RunningHub, version: int
+) -> None:
+    one, present = await back(hub, f"away{version}", version)
+    assert not present
+    async with one, await device(hub, "from", version) as sender:
+        await one.subscribe(("log/a", 1), ("log/b/#", 2))
+        sender.send(publish("log/a", b"live", 1, 1, version=version))
+        await sender.expect(PUBACK)
+        heard = await one.arrived()
+        one.acknowledge(PUBACK, heard.packet_id)
+        assert await one.silent()
+    async with await device(hub, "from", version) as sender:
+        for number in range(2, 6):
+            sender.send(publish("log/a", b"%d" % number, 1, number, version=version))
+            await sender.expect(PUBACK)
+        sender.send(publish("log/b/new", b"of a channel that is new", 2, 9, version=version))
+        await sender.expect(PUBREC)
+    one, present = await back(hub, f"away{version}", version)
+    async with one:
+        assert present
+        missed = [await one.arrived() for _ in range(5)]
+        of_a = [each.payload for each in missed if each.topic == "log/a"]
+        assert of_a == [b"2", b"3", b"4", b"5"]
+        assert [each.topic for each in missed].count("log/b/new") == 1
+        for each in missed:
+            one.acknowledge(PUBACK if each.qos == 1 else PUBREC, each.packet_id)
+        assert (await one.next())[0] >> 4 == PUBREL
+        assert await one.silent()
+
+
+@pytest.mark.spec("MQTT-02", "MQTT-03")
+@both
+async def test_what_is_unacknowledged_comes_again_with_its_id_and_what_is_released_is_released(
+    hub: RunningHub, version: int
+) -> None:
+    one, _ = await back(hub, f"again{version}", version)
+    async with one, await device(hub, "from", version) as sender:
+        await one.subscribe(("log/#", 2))
+        for number, qos in ((1, 1), (2, 2), (3, 2)):
+            sender.send(publish("log/again", b"%d" % number, qos, number, version=version))
+        heard = [await one.arrived() for _ in range(3)]
+        one.acknowledge(PUBREC, heard[2].packet_id)
+        await one.expect(PUBREL)
+    one, present = await back(hub, f"again{version}", version)
+    async with one:
+        assert present
+        again = [await one.arrived() for _ in range(2)]
+        assert [each._replace(duplicate=False) for each in again] == heard[:2]
+        assert all(each.duplicate for each in again)
+        assert await one.next() == (PUBREL << 4 | 2, heard[2].packet_id.to_bytes(2))
+        one.acknowledge(PUBACK, again[0].packet_id)
+        one.acknowledge(PUBREC, again[1].packet_id)
+        assert (await one.next())[0] >> 4 == PUBREL
+        for each in (again[1], heard[2]):
+            one.acknowledge(PUBCOMP, each.packet_id)
+        assert await one.silent()
+
+
+@pytest.mark.spec("MQTT-02", "MQTT-03")
+async def test_a_session_survives_a_restart_of_the_hub(start_server: StartHub) -> None:
+    options = {**ON, "mqtt__defaultHub": "acme"}
+    hub = await start_server(plant(), **options)
+    one, _ = await back(hub)
+    async with one:
+        await one.subscribe(("log/+", 1))
+        one.send(publish("log/a", b"unacknowledged", 1, 1))
+        await one.expect(PUBACK)
+        assert (await one.arrived()).payload == b"unacknowledged"
+        await hub.close()
+    hub = await start_server(plant(), **options)
+    async with await device(hub, "from") as sender:
+        sender.send(publish("log/a", b"missed", 1, 1))
+        await sender.expect(PUBACK)
+    one, present = await back(hub)
+    async with one:
+        assert present
+        assert [(await one.arrived()).payload for _ in range(2)] == [b"unacknowledged", b"missed"]
+
+
+@pytest.mark.spec("MQTT-03")
+async def test_a_qos_2_message_that_is_sent_again_after_a_reconnect_is_stored_once(
+    hub: RunningHub,
+) -> None:
+    one, _ = await back(hub, "once")
+    async with one:
+        one.send(publish("log/once", b"1", 2, 7))
+        await one.expect(PUBREC)
+    one, present = await back(hub, "once")
+    async with one:
+        assert present
+        one.send(publish("log/once", b"1", 2, 7, duplicate=True))
+        await one.expect(PUBREC)
+        one.release(7)
+        await one.expect(PUBCOMP)
+        one.send(publish("log/once", b"2", 2, 7))
+        await one.expect(PUBREC)
+    answer = await hub.http.get("/v1/hubs/acme/channels/log:once/messages")
+    stored = [each["payload"] for each in (await answer.json())["messages"]]
+    assert stored == [{"text": "1"}, {"text": "2"}]
+
+
+@pytest.mark.spec("MQTT-02")
+async def test_a_session_ends_with_a_clean_start_and_when_it_has_expired(
+    start_hub: StartHub,
+) -> None:
+    clock = FakeClock()
+    hub = await start_hub(plant(), clock=clock, **ON, mqtt__defaultHub="acme")
+    for clean in (True, False):
+        one, present = await back(hub)
+        assert not present
+        async with one:
+            await one.subscribe(("log/a", 1))
+        if clean:
+            async with await device(hub) as one:
+                assert await one.silent()
+        else:
+            await left(hub, 0)
+            clock.advance(1001)
+            hub.server.node.sweep()
+    one, present = await back(hub)
+    async with one:
+        assert not present
+        one.send(b"\xe0\x07\x00\x05\x11\x00\x00\x00\x00")
+        assert await one.ended() is None
+    one, present = await back(hub)
+    async with one:
+        assert not present, "DISCONNECT set the expiry to 0"
+
+
+@pytest.mark.spec("MQTT-02")
+async def test_a_kept_session_belongs_to_its_user_and_access_is_asked_again(
+    start_hub: StartHub,
+) -> None:
+    hub = await start_hub(plant(), **ON, mqtt__defaultHub="acme")
+    grants = (Grant("closed:*", subscribe=True),)
+    for user, granted, expected in (("ann", grants, 1), ("bob", (), 0), ("ann", (), 0)):
+        token = hub.token(user, grants=granted).encode()
+        async with await Device.open(port(hub)) as one:
+            one.send(connect(client_id="same", password=token, **KEPT))
+            present = (await one.expect(CONNACK))[0]
+            assert present == (user == "ann" and not granted)
+            if expected:
+                assert await one.subscribe(("closed/#", 1)) == [1]
+            service = await hub.socket(token=hub.token(None, level=Level.SERVICE))
+            await service.publish("closed:x", {"text": "secret"})
+            if expected:
+                assert (await one.arrived()).payload == b"secret"
+            else:
+                one.send(PING)
+                assert await one.next() == (0xD0, b"")
+
+
+@pytest.mark.spec("MQTT-02")
+async def test_a_will_waits_for_its_delay_and_a_reconnect_cancels_it(start_hub: StartHub) -> None:
+    clock = FakeClock()
+    hub = await start_hub(plant(), clock=clock, **ON, mqtt__defaultHub="acme")
+    will: dict[str, Any] = {
+        "will": ("wills/late", b"gone", 1, False), "will_given": ((Property.WILL_DELAY, 100),),
+    }  # fmt: skip
+    async with await device(hub, "watch", keep_alive=3600) as watch:
+        await watch.subscribe(("wills/#", 1))
+        async with await device(hub, "late", **KEPT, **will):
+            pass
+        await left(hub, 1)
+        assert await watch.silent()
+        async with await device(hub, "late", **KEPT, **will):
+            clock.advance(150)
+            hub.server.node.sweep()
+            assert await watch.silent()
+        await left(hub, 1)
+        clock.advance(150)
+        hub.server.node.sweep()
+        assert (await watch.arrived()).payload == b"gone"
+
+
+@pytest.mark.spec("MQTT-02", "SEC-02")
+async def test_sessions_go_with_their_user_and_with_their_hub(start_hub: StartHub) -> None:
+    hub = await start_hub(plant(), **ON, mqtt__defaultHub="acme")
+    token = hub.token("ann").encode()
+    packet = connect(client_id="x", password=token, **KEPT)
+    store = hub.server.store
+
+    async def begins() -> bool:
+        """Whether there was a session before."""
+        async with await Device.open(port(hub)) as one:
+            one.send(packet)
+            return bool((await one.expect(CONNACK))[0])
+
+    assert not await begins()
+    assert await begins()
+    await left(hub, 0)
+    admin = {"Authorization": f"Bearer {hub.token(None, '*', Level.ADMIN)}"}
+    async with hub.http.delete("/v1/admin/hubs/acme/users/ann", headers=admin) as answer:
+        assert answer.status == 200, await answer.text()
+    assert await store.count_sessions("acme", "mqtt:") == 0
+    assert not await begins()
+    await left(hub, 0)
+    async with hub.http.delete("/v1/admin/hubs/acme", headers=admin) as answer:
+        assert answer.status in (200, 204), await answer.text()
+    async with asyncio.timeout(DEADLINE_SECONDS):
+        while await store.count_sessions("acme", "mqtt:"):
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.spec("MQTT-02", "SEC-01")
+async def test_a_hub_keeps_a_bounded_number_of_sessions(start_hub: StartHub) -> None:
+    hub = await start_hub(plant(), **ON, mqtt__defaultHub="acme", mqtt__maxSessions=2)
+    for name in ("a", "b", "a"):
+        one, _ = await back(hub, name)
+        async with one:
+            assert await one.silent()
+    given = KEPT["given"]
+    assert await reason_of(hub, connect(client_id="c", clean=False, given=given)) == Reason.QUOTA
+    assert await reason_of(hub, connect(V3, "c", clean=False), V3) == 3
+    async with await device(hub, "c") as one:
+        assert await one.silent()
 
 
 # -- ways in --------------------------------------------------------------------------------------

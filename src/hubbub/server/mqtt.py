@@ -20,6 +20,7 @@ def make_door(settings: Settings, node: Node, listener: Listener) -> MqttDoor | 
         return None
     from hubbub.gateways.mqtt.door import WORD, MqttDoor
 
-    door = MqttDoor(node, mqtt, settings.listener, listener, settings.developer)
+    alone = settings.worker is None and settings.broker.host is None
+    door = MqttDoor(node, mqtt, settings.listener, listener, alone, settings.developer)
     listener.add_sockets(WORD, door)
     return door

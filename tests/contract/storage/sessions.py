@@ -22,6 +22,22 @@ from hubbub.ports.storage.sessions import SessionSnapshot
 
 
 class SessionsContract:
+    @pytest.mark.spec("MQTT-02")
+    async def test_sessions_are_counted_and_deleted_by_the_name_of_their_session(
+        self, store: Store
+    ) -> None:
+        names = ("mqtt:", "mqtt:u:ann", "mqtt:u:ann", "mqtt:u:Ünn", "s1", "mqt")
+        rows = [
+            SessionSnapshot(b"%d" % number, "demo", name, b"", 100)
+            for number, name in enumerate(names)
+        ]
+        await store.save_sessions([*rows, SessionSnapshot(b"x", "other", "mqtt:", b"", 100)])
+        assert await store.count_sessions("demo", "mqtt:") == 4
+        await store.delete_sessions_named("demo", "mqtt:u:ann")
+        assert await store.count_sessions("demo", "mqtt:") == 2
+        assert await store.read_session(b"1", 0) is None
+        assert await store.count_sessions("other", "mqtt:") == 1
+
     @pytest.mark.spec("LIVE-15")
     async def test_what_the_journal_has_is_remembered_and_never_taken_back(
         self, make_store: MakeStore

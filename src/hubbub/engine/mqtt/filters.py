@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+import msgspec
+
 from hubbub.domain.errors import HubbubError, NotPermitted
 from hubbub.domain.patterns import PatternSet, is_pattern, literal_start
-from hubbub.domain.requests import SubscribeItem
+from hubbub.domain.requests import Position, SubscribeItem
 from hubbub.engine.hub import SessionState
 from hubbub.engine.limits import EngineLimits
 from hubbub.engine.mqtt.requests import (
@@ -40,13 +42,25 @@ class FilterRequests(Room):
 
     async def _follow(self, session: SessionState, request: FollowFilters) -> None:
         names = dict.fromkeys(name for wanted in request.filters for name in wanted.names)
-        named = {name: SubscribeItem(name) for name in names if not is_pattern(name)}
-        patterns = [SubscribeItem(name) for name in names if is_pattern(name)]
+        goes_on, since = request.places is not None, request.since or None
+        known = {each.channel: _after(each) for each in request.places or ()}
+        named = {
+            name: known.get(name) or SubscribeItem(name) for name in names if not is_pattern(name)
+        }
+        patterns = [SubscribeItem(name, timestamp=since) for name in names if is_pattern(name)]
         subscriptions = self._subscriptions
         if patterns:
             session.planned = set(named)
-        prepared = await subscriptions.patterns.prepare(session, patterns, named)
-        await self._add_retained(session, prepared, named)
+        matched = {
+            name: msgspec.structs.replace(each, by_pattern=True)
+            for name, each in known.items()
+            if name not in named
+        }
+        prepared = await subscriptions.patterns.prepare(session, patterns, {*named, *matched})
+        if goes_on:
+            prepared.matched.update(matched)
+        else:
+            await self._add_retained(session, prepared, named)
         plans, failures = await subscriptions.prepare(session, named.values())
         refused = {each.channel: each.error for each in (*failures, *prepared.failures)}
         errors = tuple(_refusal(wanted, refused) for wanted in request.filters)
@@ -107,6 +121,10 @@ class FilterRequests(Room):
 
     def _may_follow(self, session: SessionState, name: str) -> bool:
         return self._subscriptions.patterns.watch.may_follow(session, name)
+
+
+def _after(place: Position) -> SubscribeItem:
+    return SubscribeItem(place.channel, serial=place.serial, epoch=place.epoch or None)
 
 
 def _refusal(wanted: WantedChannels, refused: Mapping[str, HubbubError]) -> HubbubError | None:

@@ -8,6 +8,7 @@ from hubbub.engine.channels.rooms import OwnerRoom
 from hubbub.engine.delivery.feed_part import RoomFeeds
 from hubbub.engine.mqtt.devices import ConnectedDevices
 from hubbub.engine.mqtt.filters import FilterRequests
+from hubbub.engine.mqtt.kept import KeptSessions
 from hubbub.engine.node import Node
 from hubbub.ports.journal import Journal
 from hubbub.ports.storage import Store
@@ -16,8 +17,10 @@ FEEDS = RoomFeeds()
 
 
 def at_node(node: Node, store: Store) -> tuple[object, ...]:
-    return ConnectedDevices(node.bus), FilterRequests(
-        node.subscriptions, store, node.clock, node.limits
+    return (
+        ConnectedDevices(node.bus),
+        KeptSessions(store, node.clock, node.tasks, node.directory.get),
+        FilterRequests(node.subscriptions, store, node.clock, node.limits),
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from hubbub.domain.asking import Announcement
 from hubbub.domain.errors import HubbubError
 from hubbub.domain.events import Notice, Request
+from hubbub.domain.requests import Position
 
 
 class WantedChannels(msgspec.Struct, frozen=True):
@@ -23,6 +24,11 @@ class FollowFilters(Request, frozen=True):
     filters: tuple[WantedChannels, ...]
     kept: frozenset[str]
     req_id: int
+    places: tuple[Position, ...] | None = None
+    """If the session goes on: where it was in its channels, whose retained messages it knows."""
+    since: int = 0
+    """When the session was last alive, in milliseconds since 1970: messages of channels that began
+    to match later are new."""
 
 
 class FiltersFollowed(Notice, frozen=True):

@@ -59,6 +59,11 @@ class Mqtt(msgspec.Struct, frozen=True, kw_only=True):
     acknowledgement; to a client of MQTT 3.1.1 at most 20."""
     topic_alias_maximum: Annotated[int, Meta(ge=0, le=65_535)] = 10
     """Topic aliases that a client of MQTT 5 may use."""
+    session_expiry: Annotated[float, Meta(ge=0, le=365 * 86_400)] = 7 * 86_400.0
+    """How long sessions are kept after their connection at most; those of MQTT 3.1.1 with clean
+    session 0 are kept that long. 0: sessions end with their connection, as in a cluster."""
+    max_sessions: Annotated[int, Meta(ge=0, le=100_000_000)] = 10_000
+    """Sessions that a hub keeps at most, connected or not."""
     max_keep_alive: Annotated[int, Meta(ge=1, le=65_535)] = 3600
     """The longest keep alive of a client of MQTT 5, in seconds."""
     refused_publish: Literal["drop", "close"] = "drop"

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
+
+import msgspec
 
 from hubbub.domain import notices, requests
 from hubbub.domain.errors import (
@@ -20,6 +23,8 @@ from hubbub.domain.errors import (
 )
 from hubbub.domain.names import takes_notifications
 from hubbub.domain.notices import Notice
+from hubbub.domain.permissions import may_read
+from hubbub.domain.requests import Position
 from hubbub.engine.mqtt.devices import DeviceKey
 from hubbub.engine.mqtt.requests import (
     FiltersFollowed,
@@ -31,9 +36,11 @@ from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.engine.sessions.session import Session
 from hubbub.gateways.mqtt.encoders import OwnEncoder, SharedEncoders, bare, framed
 from hubbub.gateways.mqtt.messages import item_from
-from hubbub.gateways.mqtt.options import ChannelOptions, DeviceFilters, FilterOptions
+from hubbub.gateways.mqtt.options import ChannelOptions, FilterOptions
+from hubbub.gateways.mqtt.state import DeviceState, UnreleasedMessage
 from hubbub.gateways.outlet import Outlet
 from hubbub.gateways.turns import LONG_COST, SLICE_BYTES, SLICE_REQUESTS, AddressUsage, Turns
+from hubbub.ports import randomness
 from hubbub.ports.clock import Clock
 from hubbub.ports.encoding import Encoder
 from hubbub.protocols.mqtt import writing
@@ -67,7 +74,7 @@ from hubbub.protocols.mqtt.reasons import (
     for_subscribe,
     violation,
 )
-from hubbub.protocols.mqtt.window import DeliveryWindow
+from hubbub.protocols.mqtt.window import DeliveryWindow, UnnumberedPublish
 from hubbub.protocols.websocket import FrameError, FrameReader, Opcode, close_frame, frame
 
 MAX_CONNECT_BYTES: Final = 65_536
@@ -80,14 +87,13 @@ _LAST_SLICES = 4
 """Slices of received packets that are still handled after the client closed the connection."""
 
 
-class _Publication:
-    """A QoS 2 message from the client between PUBLISH and PUBREL."""
+def _may_read(session: Session, channel: str) -> bool:
+    hub = session.hub
+    return may_read(session.reader, channel, hub.configuration, hub.rules_for(channel))
 
-    __slots__ = ("received",)
 
-    def __init__(self) -> None:
-        self.received = False
-        """The hub has it."""
+def _ignore() -> None:
+    """Nobody keeps the session."""
 
 
 class _AskedFilter:
@@ -126,27 +132,27 @@ class MqttConnection(Outlet):
         "_counted",
         "_door",
         "_encoders",
-        "_filters",
         "_frames",
         "_framing",
         "_held",
-        "_incoming",
         "_paused",
         "_publishing",
         "_queued",
         "_reader",
         "_settings",
+        "_state",
         "_turns",
         "_unread",
         "_unsubscribing",
         "_wanting",
-        "_window",
         "address",
         "check_hub",
         "client_id",
+        "expiry",
         "keep_alive",
         "key",
         "max_packet",
+        "on_change",
         "on_end",
         "peer",
         "usage",
@@ -198,7 +204,11 @@ class MqttConnection(Outlet):
         """The client's maximum packet size; 0: no limit."""
         self.on_end: Callable[[bool], None] | None = None
         """Called once when the connection ends, with whether the client took leave."""
-        self._filters = DeviceFilters()
+        self._state = DeviceState(DeliveryWindow(V5, 0))
+        self.expiry = 0.0
+        """Seconds for which the session is kept after the connection."""
+        self.on_change: Callable[[], None] = _ignore
+        """Called when the session's state changed."""
         self._asked_filters: list[_AskedFilter] | None = None
         """The filters of the SUBSCRIBE that is not answered yet."""
         self._unsubscribing: tuple[int, bytes] | None = None
@@ -206,10 +216,8 @@ class MqttConnection(Outlet):
         self._wanting: tuple[str, ...] = ()
         """Filters whose retained messages are about to be sent."""
         self._aliases: dict[int, str] = {}
-        self._incoming: dict[int, _Publication] = {}
         self._publishing = 0
         """Messages with QoS 1 from the client that are not acknowledged yet."""
-        self._window: DeliveryWindow | None = None
         self._unread = b""
         self._queued = False
         self._paused = False
@@ -302,12 +310,13 @@ class MqttConnection(Outlet):
 
     @property
     def buffered(self) -> int:
-        waiting = 0 if self._window is None else self._window.waiting_bytes
-        return super().buffered + waiting
+        return super().buffered + self._state.window.waiting_bytes
 
     @property
     def held_bytes(self) -> int:
-        return self.buffered + self._reader.held_bytes + len(self._unread)
+        window = self._state.window
+        received = self._reader.held_bytes + len(self._unread)
+        return super().buffered + window.held_bytes + received
 
     def _take(self, packet: MqttPacket) -> int:
         """Returns the packet's cost besides 1."""
@@ -337,8 +346,15 @@ class MqttConnection(Outlet):
             raise violation("AUTH without an authentication method")
         return 0
 
-    def connected(self, session: Session, packet: Connect, answer: bytes, window: int) -> None:
-        """The client is admitted: `answer` is its CONNACK."""
+    def connected(
+        self, session: Session, packet: Connect, answer: bytes, state: DeviceState, goes_on: bool
+    ) -> None:
+        """The client is admitted: `answer` is its CONNACK. If the session goes on, what is in
+        flight is sent again, then what the client missed."""
+        self._state = state
+        state.window.released = self._released
+        for publication in state.incoming.values():
+            publication.of_this_connection = False
         self.max_packet = packet.properties.get(Property.MAXIMUM_PACKET, 0)
         self.encoder = OwnEncoder(
             self,
@@ -349,17 +365,56 @@ class MqttConnection(Outlet):
             self.max_packet,
         )
         self._reader.most_bytes = self._settings.max_packet_bytes
-        self._window = DeliveryWindow(packet.version, window)
         self._write(answer)
+        if goes_on:
+            state.window.drop_channels(partial(_may_read, session))
+            self._write(state.window.again())
+            self._go_on_following(session)
         self.resume_reading()
+
+    def _go_on_following(self, session: Session) -> None:
+        state = self._state
+        self._asked_filters = [
+            _AskedFilter(topic_filter, options)
+            for topic_filter, options in state.filters.all().items()
+        ]
+        if not self._asked_filters:
+            return
+        wanted = tuple(WantedChannels(each.names) for each in state.filters.all().values())
+        places = tuple(Position(name, at, epoch) for name, (epoch, at) in state.places.items())
+        request = FollowFilters(wanted, frozenset(), 0, places, state.saved_at)
+        session.receive(iter((request,)), 1)
+
+    def _released(self, packet: UnnumberedPublish) -> None:
+        if packet.serial:
+            self._state.places[packet.channel] = packet.epoch, packet.serial
+        if self.expiry:
+            self.on_change()
+
+    def keep(self) -> DeviceState:
+        """The state that outlives this connection."""
+        state, session = self._state, self.session
+        state.window.released = None
+        state.window.drop_waiting()
+        state.incoming = {
+            each: known for each, known in state.incoming.items() if known.received or known.key
+        }
+        feeds = {} if session is None else session.feeds or {}
+        for channel, feed in feeds.items():
+            if self.options_in(channel).qos:
+                state.places.setdefault(channel, (feed.epoch, feed.position))
+        state.saved_at = 0 if session is None else int(session.clock.now() * 1000)
+        return state
 
     def refuse(self, reason: Reason) -> None:
         """The client is not admitted."""
         self._end_with(self._framing(writing.connack(self.version, reason)))
 
     def _leave(self, packet: DisconnectPacket) -> None:
-        if packet.session_expiry:
-            raise violation("the session expiry is 0 and cannot be set now")
+        if packet.session_expiry is not None:
+            if packet.session_expiry and not self.expiry:
+                raise violation("the session expiry is 0 and cannot be set now")
+            self.expiry = min(packet.session_expiry, self._settings.session_expiry)
         self._over(took_leave=packet.reason != Reason.DISCONNECT_WITH_WILL)
         if self.session is not None:
             self.session.reason = "closed"
@@ -372,11 +427,16 @@ class MqttConnection(Outlet):
         if packet.qos > settings.max_qos:
             raise PacketError(Reason.QOS_NOT_SUPPORTED, f"QoS {packet.qos} is not supported")
         topic = self._unaliased(packet)
-        if packet.qos == 2 and packet.packet_id in self._incoming:
-            if self._incoming[packet.packet_id].received:
+        earlier = self._state.incoming.get(packet.packet_id) if packet.qos == 2 else None
+        if earlier is not None:
+            if not (packet.duplicate or earlier.of_this_connection):
+                earlier = None  # the client has forgotten the earlier message
+            elif earlier.received:
                 self._write(writing.ack(self.version, PUBREC, packet.packet_id))
-            return
-        in_flight = self._publishing + len(self._incoming)
+                return
+            elif earlier.of_this_connection:
+                return
+        in_flight = self._publishing + len(self._state.incoming)
         if self.version == V5 and packet.qos and in_flight >= settings.receive_maximum:
             raise PacketError(
                 Reason.RECEIVE_MAXIMUM, f"{in_flight} messages are not acknowledged yet"
@@ -385,12 +445,17 @@ class MqttConnection(Outlet):
         if packet.qos == 1:
             self._publishing += 1
         elif packet.qos == 2:
-            self._incoming[packet.packet_id] = _Publication()
+            key = None if earlier is None else earlier.key
+            key = key or f"mqtt:{randomness.token_urlsafe(16)}"
+            self._state.incoming[packet.packet_id] = UnreleasedMessage(key)
         try:
             channel = check_topic(topic)
             item = item_from(
                 channel, packet.payload, packet.qos, packet.retain, packet.properties, req_id
             )
+            if packet.qos == 2 and self.expiry:
+                key = self._state.incoming[packet.packet_id].key
+                item = msgspec.structs.replace(item, idempotency_key=key)
         except HubbubError as error:
             session.hub.counters.messages_refused += 1
             if req_id is not None:
@@ -424,16 +489,15 @@ class MqttConnection(Outlet):
         if qos == 1:
             self._publishing -= 1
         elif reason == Reason.SUCCESS:
-            self._incoming[packet_id].received = True
+            self._state.incoming[packet_id].received = True
         else:
-            del self._incoming[packet_id]
+            del self._state.incoming[packet_id]
         if error is not None and self._ends_with(error):
             self._disconnect_soon(error)
             return b""
         if self.version != V5 and qos == 2 and reason != Reason.SUCCESS:
             # Acknowledged and dropped: the client goes on with PUBREL.
-            self._incoming[packet_id] = done = _Publication()
-            done.received = True
+            self._state.incoming[packet_id] = UnreleasedMessage(None, received=True)
         return writing.ack(self.version, kind, packet_id, reason)
 
     def _ends_with(self, error: HubbubError) -> bool:
@@ -445,19 +509,20 @@ class MqttConnection(Outlet):
 
     def _acknowledged(self, packet: AckPacket) -> None:
         if packet.kind == PUBREL:
-            publication = self._incoming.get(packet.packet_id)
+            publication = self._state.incoming.get(packet.packet_id)
             if publication is None:
                 self._write(
                     writing.ack(self.version, PUBCOMP, packet.packet_id, Reason.PACKET_ID_NOT_FOUND)
                 )
             elif publication.received:
-                del self._incoming[packet.packet_id]
+                del self._state.incoming[packet.packet_id]
                 self._write(writing.ack(self.version, PUBCOMP, packet.packet_id))
             return
-        window = self._window
-        assert window is not None
+        window = self._state.window
         waited = window.waiting_bytes
         self._write(window.acknowledged(packet.kind, packet.packet_id, packet.reason))
+        if self.expiry:
+            self.on_change()
         if waited and self.buffered <= self._limit // 4:
             self._release_drained()
 
@@ -466,19 +531,19 @@ class MqttConnection(Outlet):
     def _subscribe(self, session: Session, packet: SubscribePacket) -> None:
         """Options are in force before the session joins a channel; those of a refused filter are
         taken back."""
-        kept = self._filters.names()
+        kept = self._state.filters.names()
         asked = [self._asked(each, packet.identifier) for each in packet.filters]
         for each in asked:
             if each.options is not None:
-                each.before = self._filters.get(each.topic_filter)
-                if each.before is None and len(self._filters) >= self._settings.max_filters:
+                each.before = self._state.filters.get(each.topic_filter)
+                if each.before is None and len(self._state.filters) >= self._settings.max_filters:
                     each.error = TooManyFilters(
                         f"a client may have {self._settings.max_filters} topic filters "
                         "(mqtt.maxFilters)"
                     )
                     each.options = None
                 else:
-                    self._filters.put(each.topic_filter, each.options)
+                    self._state.filters.put(each.topic_filter, each.options)
         self._asked_filters = asked
         valid = [each for each in asked if each.options is not None]
         self._wanting = tuple(each.topic_filter for each in valid if each.wants_retained)
@@ -532,13 +597,14 @@ class MqttConnection(Outlet):
             codes.append(for_subscribe(each.error))
             if each.options is not None:
                 self._take_back(each)
-        return writing.suback(self.version, packet_id, codes)
+        self.on_change()
+        return writing.suback(self.version, packet_id, codes) if packet_id else b""
 
     def _take_back(self, asked: _AskedFilter) -> None:
         if asked.before is not None:
-            self._filters.put(asked.topic_filter, asked.before)
+            self._state.filters.put(asked.topic_filter, asked.before)
         else:
-            self._filters.pop(asked.topic_filter)
+            self._state.filters.pop(asked.topic_filter)
         if self.session is not None:
             self._regroup(self.session, asked.topic_filter)
 
@@ -551,11 +617,11 @@ class MqttConnection(Outlet):
     def _unsubscribe(self, session: Session, packet: UnsubscribePacket) -> None:
         names, codes = set[str](), bytearray()
         for topic_filter in packet.filters:
-            options = self._filters.pop(topic_filter)
+            options = self._state.filters.pop(topic_filter)
             codes.append(Reason.SUCCESS if options is not None else Reason.NO_SUBSCRIPTION_EXISTED)
             if options is not None:
                 names.update(options.names)
-        gone = tuple(sorted(names - self._filters.names()))
+        gone = tuple(sorted(names - self._state.filters.names()))
         answer = writing.unsuback(self.version, packet.packet_id, codes)
         if not gone:
             self._write(answer)
@@ -564,17 +630,23 @@ class MqttConnection(Outlet):
             session.receive(iter((requests.Unsubscribe(gone, packet.packet_id),)), 1)
         for topic_filter in packet.filters:
             self._regroup(session, topic_filter)
+        self._state.places = {
+            name: place
+            for name, place in self._state.places.items()
+            if name in (session.feeds or ())
+        }
+        self.on_change()
 
     # -- what the engine says -------------------------------------------------------------------
 
     def encoder_in(self, channel: str) -> Encoder:
-        options = self._filters.for_channel(channel)
+        options = self._state.filters.for_channel(channel)
         if options.qos or options.no_local or self.max_packet:
             return self.encoder
         return self._encoders.find(self.version, self._framing, options)
 
     def options_in(self, channel: str) -> ChannelOptions:
-        return self._filters.for_channel(channel)
+        return self._state.filters.for_channel(channel)
 
     def own_session(self) -> str | None:
         return None if self.session is None else self.session.id
@@ -583,9 +655,8 @@ class MqttConnection(Outlet):
         topic = topic_of(channel)
         return any(matches(each, topic) for each in self._wanting)
 
-    def number(self, packet: bytes) -> bytes:
-        window = self._window
-        assert window is not None
+    def number(self, packet: UnnumberedPublish) -> bytes:
+        window = self._state.window
         written = window.send(packet)
         if window.waiting_bytes:
             self._count()

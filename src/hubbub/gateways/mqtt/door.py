@@ -49,17 +49,20 @@ class MqttDoor:
         settings: Mqtt,
         listener: ListenerSettings,
         main: Listener,
+        keeps_sessions: bool,
         may_be_taken: bool = False,
     ) -> None:
         """`main` is the listener whose limits on connections and memory hold for this door as well.
-        `may_be_taken`: a port that another process has is a warning, not an error."""
+        `keeps_sessions`: this process is the only one of the hub, so that it knows all of a
+        device's connections. `may_be_taken`: a port that another process has is a warning, not an
+        error."""
         self._node = node
         self._settings = settings
         self._listener = listener
         self._main = main
         self._may_be_taken = may_be_taken
         self._encoders = SharedEncoders(node.clock, settings.metadata)
-        self._entrance = Entrance(node, settings, main.admit)
+        self._entrance = Entrance(node, settings, main.admit, keeps_sessions)
         self._connections: set[MqttConnection] = set()
         self._deadlines: dict[MqttConnection, float] = {}
         """Connections without a session, in order."""

@@ -13,6 +13,7 @@ from hubbub.domain.notices import Notice
 from hubbub.gateways.mqtt.messages import packet_of, published_qos
 from hubbub.gateways.mqtt.options import ChannelOptions
 from hubbub.ports.clock import Clock
+from hubbub.protocols.mqtt.window import UnnumberedPublish
 from hubbub.protocols.websocket import Opcode, frame
 
 
@@ -91,7 +92,7 @@ class Talker(Protocol):
 
     def wants_retained(self, channel: str) -> bool: ...
 
-    def number(self, packet: bytes) -> bytes:
+    def number(self, packet: UnnumberedPublish) -> bytes:
         """What may be written now of a PUBLISH and those before it."""
 
 
@@ -120,9 +121,12 @@ class OwnEncoder:
         self._metadata = metadata
 
     def encode_message(self, message: Message, epoch: str, previous: int | None = None) -> bytes:
-        return self._encode(message, self._talker.options_in(message.channel), retained=False)
+        options = self._talker.options_in(message.channel)
+        return self._encode(message, options, epoch, retained=False)
 
-    def _encode(self, message: Message, options: ChannelOptions, retained: bool) -> bytes:
+    def _encode(
+        self, message: Message, options: ChannelOptions, epoch: str, retained: bool
+    ) -> bytes:
         if options.qos is None or (
             options.no_local
             and message.session is not None
@@ -135,7 +139,11 @@ class OwnEncoder:
             message, self._version, qos, retain, options.identifiers, self._clock.now(),
             self._metadata,
         )  # fmt: skip
-        return b"" if 0 < self._most_bytes < len(packet) else packet
+        if 0 < self._most_bytes < len(packet):
+            return b""
+        return UnnumberedPublish.of(
+            packet, message.channel, epoch, 0 if retained else message.serial
+        )
 
     def encode(self, notice: Notice) -> bytes:
         if not isinstance(notice, notices.MessageDelivery):
@@ -144,12 +152,12 @@ class OwnEncoder:
         if notice.retained and not self._talker.wants_retained(message.channel):
             return b""
         options = self._talker.options_in(message.channel)
-        return self._encode(message, options, notice.retained)
+        return self._encode(message, options, "", notice.retained)
 
     def pack(self, units: Sequence[bytes]) -> bytes:
         number = self._talker.number
         return self._framing(b"".join([_sent(unit, number) for unit in units]))
 
 
-def _sent(unit: bytes, number: Callable[[bytes], bytes]) -> bytes:
-    return number(unit) if unit and unit[0] >> 4 == 3 else unit
+def _sent(unit: bytes, number: Callable[[UnnumberedPublish], bytes]) -> bytes:
+    return number(unit) if isinstance(unit, UnnumberedPublish) else unit

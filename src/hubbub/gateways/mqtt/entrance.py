@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import logging
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from hubbub.domain.errors import (
 from hubbub.domain.permissions import ANONYMOUS, Identity
 from hubbub.engine.hub import Hub
 from hubbub.engine.mqtt.devices import ConnectedDevices, DeviceKey
+from hubbub.engine.mqtt.kept import KeptSessions, KeptState
 from hubbub.engine.mqtt.settings import Mqtt
 from hubbub.engine.node import Node
 from hubbub.engine.publishing import check_place
@@ -28,18 +30,22 @@ from hubbub.engine.sessions.session import Session
 from hubbub.gateways.credentials import require_authenticated
 from hubbub.gateways.mqtt.connection import V3_WINDOW, MqttConnection
 from hubbub.gateways.mqtt.messages import item_from
+from hubbub.gateways.mqtt.state import DeviceState
 from hubbub.ports import randomness
 from hubbub.protocols.mqtt import writing
 from hubbub.protocols.mqtt.fields import Property
 from hubbub.protocols.mqtt.names import check_topic
 from hubbub.protocols.mqtt.packets import V5, Connect, Will
 from hubbub.protocols.mqtt.reasons import PacketError, Reason, for_connect
+from hubbub.protocols.mqtt.window import DeliveryWindow
 
 logger = logging.getLogger(__name__)
 
 TECHNOLOGY: Final = "mqtt"
 TOKEN_METHOD: Final = "hubbub-token"  # noqa: S105 - the name of a method
 MAX_CLIENT_ID_CHARS: Final = 255
+_KEPT_BYTES: Final = 64 * 1024
+"""Messages in flight to a device whose session is kept, together at most."""
 _GRACE: Final = 1.5
 """A client is given up after this many keep alives without a packet."""
 
@@ -47,17 +53,23 @@ _GRACE: Final = 1.5
 class Entrance:
     """Admits clients: after a CONNECT there is a session, or the connection ends."""
 
-    def __init__(self, node: Node, settings: Mqtt, admit: Callable[[str], None]) -> None:
+    def __init__(
+        self, node: Node, settings: Mqtt, admit: Callable[[str], None], keeps_sessions: bool
+    ) -> None:
         """`admit` accepts a new connection from an address, or raises `HubbubError`."""
+        self._kept = node.feature(KeptSessions)
+        self._longest = settings.session_expiry if keeps_sessions else 0.0
         self._node = node
         self._devices = node.feature(ConnectedDevices)
         self._settings = settings
         self._admit = admit
+        self._entering: dict[DeviceKey, asyncio.Event] = {}
+        """Devices whose session is being found: a second connection waits."""
 
     async def enter(self, connection: MqttConnection, packet: Connect, place: str | None) -> None:
         """`place` is the hub of the listener or path, if it names one."""
         try:
-            session, answer = await self._open(connection, packet, place)
+            await self._open(connection, packet, place)
         except PacketError as error:
             connection.refuse(error.reason)
         except HubbubError as error:
@@ -65,13 +77,8 @@ class Entrance:
         except Exception:
             logger.exception("a CONNECT failed in an unforeseen way")
             connection.refuse(Reason.UNSPECIFIED)
-        else:
-            if session is not None:
-                connection.connected(session, packet, answer, self._window(packet))
 
-    async def _open(
-        self, connection: MqttConnection, packet: Connect, place: str | None
-    ) -> tuple[Session | None, bytes]:
+    async def _open(self, connection: MqttConnection, packet: Connect, place: str | None) -> None:
         self._admit(connection.peer)
         client_id = _client_id(packet)
         hub, identity = await self._identify(connection, packet, place)
@@ -81,15 +88,91 @@ class Entrance:
             raise hub.missing
         if packet.will is not None:
             self._check_will(hub, identity, packet.will)
-        if connection.is_gone:
-            return None, b""
-        session = self._node.open(hub, connection, identity, connection.peer)
-        connection.session = session
-        connection.key = key = DeviceKey(hub.name, identity.user_id, client_id)
-        self._devices.enter(key, connection)
-        connection.on_end = partial(self._ended, connection, key, hub, identity, packet.will)
+        key = DeviceKey(hub.name, identity.user_id, client_id)
+        expiry = self._expiry(packet)
+        while key in self._entering:
+            await self._entering[key].wait()
+        entered = self._entering[key] = asyncio.Event()
+        try:
+            found = await self._found(key, expiry)
+            if connection.is_gone:
+                return
+            session = self._node.open(hub, connection, identity, connection.peer)
+            connection.session, connection.key = session, key
+            self._devices.enter(key, connection)  # which may hand over its state
+            self._begin(connection, packet, key, found, expiry, session)
+        finally:
+            del self._entering[key]
+            entered.set()
+
+    async def _found(self, key: DeviceKey, expiry: float) -> KeptState | bytes | None:
+        """The device's session. Raises `QuotaExceeded`, `StoreUnavailable`."""
+        if not self._longest:
+            return None
+        found = await self._kept.find(key)
+        if expiry and found is None:
+            await self._kept.check_room(key.hub, self._settings.max_sessions)
+        return found
+
+    def _begin(
+        self,
+        connection: MqttConnection,
+        packet: Connect,
+        key: DeviceKey,
+        found: KeptState | bytes | None,
+        expiry: float,
+        session: Session,
+    ) -> None:
+        """A session in memory is newer than what was found: another connection had it."""
+        known = self._kept.in_memory(key)
+        state = None if packet.clean else known
+        sizes = packet.version, self._window(packet), self._in_flight_bytes(expiry)
+        if isinstance(state, DeviceState):
+            state.window.tune(*sizes)
+        elif isinstance(found, bytes) and not packet.clean:
+            state = DeviceState.decode(found, DeliveryWindow(*sizes))
+        else:
+            state = None
+        if state is None:
+            if known is not None or found is not None:
+                self._kept.forget(key)
+            fresh = DeviceState(DeliveryWindow(*sizes))
+            self._connect(connection, packet, key, fresh, False, expiry, session)
+        else:
+            self._connect(connection, packet, key, state, True, expiry, session)
+
+    def _connect(
+        self,
+        connection: MqttConnection,
+        packet: Connect,
+        key: DeviceKey,
+        state: DeviceState,
+        present: bool,
+        expiry: float,
+        session: Session,
+    ) -> None:
+        if expiry:
+            self._kept.begin(key, state, expiry)
+            connection.expiry = expiry
+            connection.on_change = partial(self._kept.changed, key)
+        elif present:
+            self._kept.forget(key)
+        connection.on_end = partial(
+            self._ended, connection, key, session.hub, session.identity, packet.will
+        )
         connection.keep_alive = _GRACE * self._keep_alive(packet)
-        return session, self._accepted(packet, client_id)
+        answer = self._accepted(packet, key.client_id, present, expiry)
+        connection.connected(session, packet, answer, state, present)
+
+    def _expiry(self, packet: Connect) -> float:
+        if packet.version != V5:
+            return 0.0 if packet.clean else self._longest
+        asked: int = packet.properties.get(Property.SESSION_EXPIRY, 0)
+        return float(min(asked, int(self._longest)))
+
+    def _in_flight_bytes(self, expiry: float) -> int:
+        """Messages in flight are kept in memory as long as the session."""
+        return _KEPT_BYTES if expiry else self._settings.send_buffer_bytes
 
     # -- who ------------------------------------------------------------------------------------
 
@@ -185,18 +268,31 @@ class Entrance:
         will: Will | None,
         took_leave: bool,
     ) -> None:
-        """The session ends with its connection, and so does the delay of its will."""
+        """The will waits for its delay as long as the session is kept."""
         self._devices.leave(key, connection)
-        if will is None or took_leave:
+        wanted = None if will is None or took_leave else will
+        publish = (
+            None
+            if wanted is None
+            else partial(self._publish_will, connection.own_session(), key, hub, identity, wanted)
+        )
+        delay: int = 0 if wanted is None else wanted.properties.get(Property.WILL_DELAY, 0)
+        state = connection.keep()
+        if connection.expiry:
+            self._kept.lose(key, state, connection.expiry, publish, delay)
             return
-        session = connection.session
+        self._kept.end(key, state)
+        if publish is not None:
+            publish()
+
+    def _publish_will(
+        self, session: str | None, key: DeviceKey, hub: Hub, identity: Identity, will: Will
+    ) -> None:
         item = item_from(
             check_topic(will.topic), will.payload, will.qos, will.retain, will.properties
         )
         try:
-            self._node.publisher.publish(
-                hub, identity, item, None, TECHNOLOGY, None if session is None else session.id
-            )
+            self._node.publisher.publish(hub, identity, item, None, TECHNOLOGY, session)
         except HubbubError as error:
             hub.counters.messages_refused += 1
             logger.info("the will of %r in hub %r is refused: %s", key.client_id, hub.name, error)
@@ -215,10 +311,10 @@ class Entrance:
         asked: int = packet.properties.get(Property.RECEIVE_MAXIMUM, 65_535)
         return min(asked, self._settings.max_inflight)
 
-    def _accepted(self, packet: Connect, client_id: str) -> bytes:
+    def _accepted(self, packet: Connect, client_id: str, present: bool, expiry: float) -> bytes:
         settings = self._settings
         if packet.version != V5:
-            return writing.connack(packet.version, Reason.SUCCESS)
+            return writing.connack(packet.version, Reason.SUCCESS, present)
         given: list[tuple[Property, Any]] = []
         if settings.topic_alias_maximum:
             given.append((Property.ALIAS_MAXIMUM, settings.topic_alias_maximum))
@@ -227,8 +323,8 @@ class Entrance:
         keep_alive = self._keep_alive(packet)
         if keep_alive != packet.keep_alive:
             given.append((Property.SERVER_KEEP_ALIVE, keep_alive))
-        if packet.properties.get(Property.SESSION_EXPIRY):
-            given.append((Property.SESSION_EXPIRY, 0))
+        if packet.properties.get(Property.SESSION_EXPIRY, 0) != expiry:
+            given.append((Property.SESSION_EXPIRY, int(expiry)))
         if settings.max_qos < 2:
             given.append((Property.MAXIMUM_QOS, settings.max_qos))
         if Property.AUTH_METHOD in packet.properties:
@@ -236,7 +332,7 @@ class Entrance:
         given.append((Property.MAXIMUM_PACKET, settings.max_packet_bytes))
         given.append((Property.RECEIVE_MAXIMUM, settings.receive_maximum))
         given.append((Property.SHARED_AVAILABLE, 0))
-        return writing.connack(V5, Reason.SUCCESS, False, given)
+        return writing.connack(V5, Reason.SUCCESS, present, given)
 
 
 def _client_id(packet: Connect) -> str:

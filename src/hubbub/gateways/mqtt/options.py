@@ -9,7 +9,7 @@ import msgspec
 from hubbub.protocols.mqtt.names import is_visible, matches, topic_of
 
 
-class FilterOptions(msgspec.Struct, frozen=True):
+class FilterOptions(msgspec.Struct, frozen=True, array_like=True):
     """The options of one subscription; `names` are the channels and patterns of its filter."""
 
     names: tuple[str, ...]
@@ -45,6 +45,9 @@ class DeviceFilters:
 
     def __len__(self) -> int:
         return len(self._filters)
+
+    def all(self) -> dict[str, FilterOptions]:
+        return self._filters
 
     def get(self, topic_filter: str) -> FilterOptions | None:
         return self._filters.get(topic_filter)

@@ -31,6 +31,13 @@ class SessionStore(Protocol):
     async def read_session(self, key_hash: bytes, now: int) -> SessionSnapshot | None:
         """The snapshot, unless it is expired at `now` (ms)."""
 
+    async def count_sessions(self, hub: str, start: str) -> int:
+        """The hub's snapshots of sessions whose id begins with this ASCII text, including expired
+        ones that are not deleted yet."""
+
+    async def delete_sessions_named(self, hub: str, session_id: str) -> None:
+        """Deletes all snapshots with this session id."""
+
     async def hold_sessions(self, holder: str, until: int) -> None:
         """Extends the snapshots of this holder to at least `until` (ms)."""
 

@@ -199,3 +199,13 @@ class Reads(
             now,
         )
         return SessionSnapshot(*rows[0]) if rows else None
+
+    @single_statement
+    async def count_sessions(self, hub: str, start: str) -> int:
+        ((count,),) = await self._sql.fetch(
+            "SELECT count(*) FROM sessions WHERE hub = $1 AND session_id >= $2 AND session_id < $3",
+            hub,
+            start,
+            start + "\x7f",
+        )
+        return int(count)

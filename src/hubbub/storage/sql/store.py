@@ -508,6 +508,8 @@ class SqlStore:
     save_sessions = _write(Writes.save_sessions, _common)
     hold_sessions = _write(Writes.hold_sessions, _common)
     read_session = _read(Reads.read_session, _common)
+    delete_sessions_named = _write(Writes.delete_sessions_named)
+    count_sessions = _read(Reads.count_sessions)
     delete_sessions = _write(Writes.delete_sessions, _common)
 
     # -- push ---------------------------------------------------------------------------------

@@ -212,6 +212,9 @@ class Writes(
     async def delete_sessions(self, key_hashes: Sequence[bytes]) -> None:
         await self._sql.execute_many(_DELETE_SESSIONS, [(key_hash,) for key_hash in key_hashes])
 
+    async def delete_sessions_named(self, hub: str, session_id: str) -> None:
+        await self._delete("sessions WHERE hub = $1 AND session_id = $2", hub, session_id)
+
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_expired(self, now: int, limit: int) -> int:

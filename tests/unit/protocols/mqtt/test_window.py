@@ -6,14 +6,14 @@ import pytest
 
 from hubbub.protocols.mqtt.packets import PUBACK, PUBCOMP, PUBREC, PUBREL, V5, decode
 from hubbub.protocols.mqtt.reasons import Reason
-from hubbub.protocols.mqtt.window import MAX_ID, DeliveryWindow
+from hubbub.protocols.mqtt.window import MAX_ID, DeliveryWindow, UnnumberedPublish
 from hubbub.protocols.mqtt.writing import ack, publish
 
 pytestmark = pytest.mark.spec("MQTT-03")
 
 
-def message(qos: int, payload: bytes = b"") -> bytes:
-    return publish(V5, "t", payload, qos, False)
+def message(qos: int, payload: bytes = b"") -> UnnumberedPublish:
+    return UnnumberedPublish.of(publish(V5, "t", payload, qos, False), "t", "e", 0)
 
 
 def id_of(written: bytes) -> int:
