@@ -46,9 +46,13 @@ async def test_success_is_reported_where_it_was_asked_for_and_once(hub: CommHub)
 @pytest.mark.parametrize(
     ("policy", "addresses", "report"),
     [
-        ("TO_ALL_CHANNELS", [("mail", "a"), ("chat", "fail")], ("COMERROR", "no such mailbox")),
+        (
+            "TO_ALL_CHANNELS",
+            [("mail", "a"), ("chat", "fail")],
+            ("COMERROR", "chat: no such mailbox"),
+        ),
         ("AT_LEAST_ONE", [("mail", "fail"), ("chat", "b")], ("ACK", "")),
-        ("AT_LEAST_ONE", [("mail", "fail"), ("chat", "fail")], ("COMERROR", "no such mailbox")),
+        ("AT_LEAST_ONE", [("mail", "fail"), ("chat", "fail")], ("COMERROR", "mail: no such")),
         ("PREFERRED", [("mail", "fail"), ("chat", "b")], ("COMERROR", "no such mailbox")),
         ("PREFERRED", [("fax", "x"), ("chat", "b")], ("ACK", "")),
         ("TO_ALL_CHANNELS", [("fax", "x"), ("chat", "b")], ("ACK", "")),

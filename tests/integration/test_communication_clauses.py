@@ -63,7 +63,7 @@ async def test_an_outcome_after_the_verdict_changes_nothing(start_hub: StartHub)
     hub = await comm_hub(start_hub, mail=memory(), chat=memory())
     await hub.peer("ann", ("mail", "hang"), ("chat", "fail"), policy="TO_ALL_CHANNELS")
     failed = await hub.send("ann", deliveryPolicy="ACKNOWLEDGED")
-    assert await hub.report(failed) == ("COMERROR", "no such mailbox")
+    assert await hub.report(failed) == ("COMERROR", "chat: no such mailbox")
     hub.box.gate.set()
     await hub.got(1)
 
@@ -71,7 +71,7 @@ async def test_an_outcome_after_the_verdict_changes_nothing(start_hub: StartHub)
         return not await hub.hub.server.store.read_busy_hubs()
 
     await until(nothing_is_open)
-    assert await hub.reports(failed) == [("COMERROR", "no such mailbox")]
+    assert await hub.reports(failed) == [("COMERROR", "chat: no such mailbox")]
 
 
 @pytest.mark.spec("COMM-11")

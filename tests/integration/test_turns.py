@@ -60,7 +60,11 @@ async def rows_left(hub: CommHub) -> int:
         (["a", "b"], ["a"], ("ACK", "")),
         (["fail", "b", "c"], ["fail", "b"], ("ACK", "")),
         (["fail", "fail", "c"], ["fail", "fail", "c"], ("ACK", "")),
-        (["fail", "crash"], ["fail", "crash"], ("COMERROR", "no such mailbox; the adapter failed")),
+        (
+            ["fail", "crash"],
+            ["fail", "crash"],
+            ("COMERROR", "chat: no such mailbox; mail: the adapter failed"),
+        ),
         (["later", "b"], ["later", "later"], ("ACK", "")),
     ],
 )

@@ -210,14 +210,20 @@ class People:
         interval_ms: int | None = None,
         delete_if_successful: bool = False,
         max_per_look: int | None = None,
+        awaits: str = "",
     ) -> None:
         """`interval_ms`: the polling interval, greater than zero; None: only on request.
-        `max_per_look`: the most messages per poll."""
+        `delete_if_successful`: it is removed after its first message. `max_per_look`: the most
+        messages per poll. `awaits`: the id of the message whose reply it polls for."""
         if interval_ms is not None and interval_ms <= 0:
             raise BadRequest(f"interval_ms is {interval_ms}; give a number above zero, or None")
         body: Json = {"kind": kind, "settings": dict(settings), "secrets": dict(secrets or {})}
         if interval_ms is not None:
-            body |= {"intervalMs": interval_ms, "deleteIfSuccessful": delete_if_successful}
+            body["intervalMs"] = interval_ms
+        if delete_if_successful:
+            body["deleteIfSuccessful"] = True
+        if awaits:
+            body["awaits"] = awaits
         if max_per_look is not None:
             body["maxPerLook"] = max_per_look
         await self._ask("PUT", self._admin("adapters", name), {}, body)

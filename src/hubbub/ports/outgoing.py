@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from contextlib import AbstractAsyncContextManager
 from email.utils import parsedate_to_datetime
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
+from hubbub import __version__
 from hubbub.domain.callbacks import Reach
 
+USER_AGENT: Final = f"Hubbub/{__version__}"
 FailureWord = Literal[
     "refused_address",
     "resolve",

@@ -12,7 +12,8 @@ from hubbub.ports.outgoing import SendFailed
 logger = logging.getLogger(__name__)
 MAX_CHARS = 300
 _MOST_NAMED = 3
-_FINAL = ("refused_address", "too_large", "protocol")
+_FINAL = ("refused_address", "too_large")
+"""A garbled answer is not final: a proxy on the way may have given it."""
 
 
 class Concealer:

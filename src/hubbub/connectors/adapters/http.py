@@ -12,7 +12,7 @@ from hubbub.domain.errors import BadRequest
 from hubbub.domain.setting import Setting
 from hubbub.domain.setting_checks import header_problems, url_problem
 from hubbub.ports.adapters import AdapterContext, AdapterFailed, TemporaryFailure
-from hubbub.ports.outgoing import HttpRequest, HttpResponse, SendFailed
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest, HttpResponse, SendFailed
 
 RETRIED = (408, 425, 429)
 """Statuses below 500 that mean "try again later"."""
@@ -60,7 +60,7 @@ class AdapterHttp:
             self._context.hub,
             method,
             url,
-            tuple(headers.items()),
+            tuple(_named(headers).items()),
             body,
             timeout_seconds=timeout_seconds or self._timeout_seconds,
             max_answer_bytes=max_bytes,
@@ -79,6 +79,12 @@ class AdapterHttp:
         if answer.status in RETRIED or answer.status >= 500:
             return TemporaryFailure(text, answer.retry_after_seconds(self._context.clock.now()))
         return AdapterFailed(text)
+
+
+def _named(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Adds the hub's name unless the settings give another."""
+    given = any(name.lower() == "user-agent" for name in headers)
+    return headers if given else {"User-Agent": USER_AGENT, **headers}
 
 
 def with_authorization(headers: dict[str, str], authorization: str) -> dict[str, str]:

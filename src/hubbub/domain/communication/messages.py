@@ -119,7 +119,20 @@ def check_sent(message: PeerMessage) -> PeerMessage:
         raise InvalidAttribute(
             f"type is {message.type!r}, which only the hub sends; choose another type"
         )
-    return check_fields(_of_language(message))
+    return check_fields(check_question(_of_language(message)))
+
+
+def check_question(message: PeerMessage) -> PeerMessage:
+    """Returns a question about message types with its receiver. Raises `InvalidAttribute` for a
+    message of that type to anybody but the service."""
+    if message.type != MESSAGEINFO:
+        return message
+    if message.subtype != REQUEST or message.receiver not in ("", MESSAGE_INFO_SERVICE):
+        raise InvalidAttribute(
+            f"type is {MESSAGEINFO!r}, which goes to {MESSAGE_INFO_SERVICE!r} alone, with the"
+            f" subtype {REQUEST!r}; choose another type"
+        )
+    return msgspec.structs.replace(message, receiver=MESSAGE_INFO_SERVICE)
 
 
 def check_fields(message: PeerMessage) -> PeerMessage:

@@ -20,6 +20,7 @@ from hubbub.domain.communication.messages import (
     CONTROL,
     ERROR,
     MAX_TEXT,
+    MESSAGEINFO,
     STRANGER,
     PeerMessage,
     name_of,
@@ -114,7 +115,7 @@ def _may_route(message: PeerMessage) -> bool:
     to faults, which have no receiver."""
     if message.type == CONTROL:
         return message.subtype == ERROR and not message.receiver
-    return message.type != AUTH
+    return message.type not in (AUTH, MESSAGEINFO)
 
 
 def _fields(rule: RoutingRule) -> tuple[str, str, str, str]:

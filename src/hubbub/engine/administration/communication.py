@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from hubbub.domain.audit import noted
@@ -25,6 +27,7 @@ from hubbub.engine.administration.settings import (
     SettingsEditor,
     kept_headers,
 )
+from hubbub.engine.administration.versions import ANY_VERSION, Condition, Versioned
 from hubbub.engine.communication.service import Communication
 from hubbub.engine.communication.subscriptions import PeerSubscriptions, Start, own_peer
 from hubbub.engine.node import Node
@@ -111,6 +114,25 @@ class CallbacksOfHub(NamedSettings[CallbackSettings]):
         return msgspec.structs.replace(value, headers=kept_headers(value, before))
 
 
+class MessageInfos(NamedSettings[MessageInfo]):
+    async def put(
+        self,
+        actor: Actor,
+        hub: str,
+        name: str,
+        value: MessageInfo,
+        condition: Condition = ANY_VERSION,
+    ) -> Versioned[MessageInfo]:
+        """Replaces the info about messages of the same type and subtype, whatever its name."""
+        found = await super().put(actor, hub, name, value, condition)
+        for other in await self.all(hub):
+            same = (other.value.type, other.value.subtype) == (value.type, value.subtype)
+            if same and other.name != name:
+                with suppress(NotFound):
+                    await self.delete(actor, hub, other.name)
+        return found
+
+
 class CommunicationAdministration:
     """A hub's communication for services and administrators."""
 
@@ -125,7 +147,7 @@ class CommunicationAdministration:
         self.routes = NamedSettings(editor, ROUTES, RoutingRule)
         self.adapters = Adapters(editor, kinds, node)
         self.callbacks = CallbacksOfHub(editor, node)
-        self.message_info = NamedSettings(editor, MESSAGE_INFO, MessageInfo)
+        self.message_info = MessageInfos(editor, MESSAGE_INFO, MessageInfo)
 
     async def add_route(self, actor: Actor, hub: str, rule: RoutingRule) -> str:
         """Adds a routing rule and returns its name; equal rules may coexist."""

@@ -11,7 +11,6 @@ import msgspec
 from hubbub.domain.callbacks import Reach
 from hubbub.domain.communication.settings import CallbackSettings
 from hubbub.domain.communication.wire import to_wire
-from hubbub.engine.webhooks.requests import USER_AGENT
 from hubbub.ports.adapters import (
     AdapterFailed,
     AdapterKind,
@@ -19,7 +18,7 @@ from hubbub.ports.adapters import (
     OutputAdapter,
     TemporaryFailure,
 )
-from hubbub.ports.outgoing import HttpRequest, Outgoing, SendFailed
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest, Outgoing, SendFailed
 
 _LATER = (408, 425, 429)
 _SECONDS = 10.0

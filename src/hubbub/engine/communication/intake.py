@@ -24,6 +24,7 @@ from hubbub.domain.communication.messages import (
     PeerMessage,
     check_fields,
     check_handed_in,
+    check_question,
     kind_of,
     may_reply,
 )
@@ -118,7 +119,7 @@ class Intake:
         if of_peer and not await self._logins.holds(message, settings):
             await self._refuse_token(adapter, message, settings.on_invalid)
             return message.id
-        message = await self._to_asker(message)
+        message = await self._to_asker(check_question(message))
         held = self._logins.take_one(message)
         if held is not None:
             await self._dispatcher.release_all([held])

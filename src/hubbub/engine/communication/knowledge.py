@@ -33,7 +33,7 @@ from hubbub.engine.communication.planning import (
 from hubbub.engine.directory import ConfigurationOf
 from hubbub.ports.clock import Clock
 from hubbub.ports.directories import PeerDirectory
-from hubbub.ports.outgoing import HttpRequest, HttpResponse, Outgoing, SendFailed
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest, HttpResponse, Outgoing, SendFailed
 from hubbub.ports.storage.communication import CommunicationStore
 
 logger = logging.getLogger(__name__)
@@ -234,7 +234,8 @@ class PeerKnowledge:
         self, callback: CallbackSettings, method: str, path: str, name: str, body: bytes = b""
     ) -> HttpResponse | None:
         url = f"{callback.url.rstrip('/')}/{path}/{quote(name, safe='')}"
-        headers = [*callback.headers.items(), ("Accept", "application/json")]
+        named = ("User-Agent", USER_AGENT), ("Accept", "application/json")
+        headers = [*callback.headers.items(), *named]
         if body:
             headers.append(("Content-Type", "application/json"))
         request = HttpRequest(

@@ -15,6 +15,7 @@ from hubbub.domain.communication.messages import (
     AUTH,
     COMMUNICATION,
     CONTROL,
+    MESSAGE_INFO_SERVICE,
     PeerMessage,
     awaits_reply,
     kind_of,
@@ -129,7 +130,8 @@ class Planner:
             named = receiver == message.receiver
             counts = (named or not message.receiver) and message.type not in (CONTROL, AUTH)
             if kind_of(receiver) == "component":
-                self._notify()
+                if receiver != MESSAGE_INFO_SERVICE:
+                    self._notify()
                 continue
             if kind_of(receiver) == "collective":
                 planned = self._collective(receiver, counts)
@@ -316,6 +318,8 @@ class ReceiverProgress:
         peer = self._peers[row.peer]
         if self._turns is not None:
             self._turns.ended(row, ARRIVED if reason is None else FAILED, at)
+        if reason is not None and peer.expected > 1:
+            reason = f"{row.adapter}: {reason}"
         found = (
             peer.feed(row.key, reason)
             if row.adapter

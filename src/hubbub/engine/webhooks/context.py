@@ -11,12 +11,12 @@ from hubbub.engine.directory import ConfigurationOf
 from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.webhooks.counting import PushCounters
-from hubbub.engine.webhooks.requests import USER_AGENT, Headers
+from hubbub.engine.webhooks.requests import Headers
 from hubbub.engine.webhooks.transmitting import Transmit
 from hubbub.ports.bus import Ask
 from hubbub.ports.clock import Clock
 from hubbub.ports.journal import Journal
-from hubbub.ports.outgoing import HttpRequest, HttpResponse, Purpose
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest, HttpResponse, Purpose
 from hubbub.ports.storage import Store
 
 

@@ -15,9 +15,9 @@ from hubbub.engine.outward.gate import OutgoingGate
 from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.engine.webhooks.driven import key_of
 from hubbub.engine.webhooks.replaying import dead_letters_key
-from hubbub.engine.webhooks.requests import USER_AGENT, with_query
+from hubbub.engine.webhooks.requests import with_query
 from hubbub.ports.bus import Ask
-from hubbub.ports.outgoing import HttpRequest, SendFailed
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest, SendFailed
 from hubbub.ports.storage import Store
 
 

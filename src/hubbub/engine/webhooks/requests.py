@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
-from hubbub import __version__
 from hubbub.domain.encryption import CONTENT_ENCODING, SALT_BYTES, encrypt
 from hubbub.domain.envelope_headers import header_text, to_headers
 from hubbub.domain.messages import Message
 from hubbub.domain.webhooks import Webhook, signature
 from hubbub.engine.outward.limits import WebhookLimits
 from hubbub.ports import randomness
-from hubbub.ports.outgoing import HttpRequest
-
-USER_AGENT = f"Hubbub/{__version__}"
+from hubbub.ports.outgoing import USER_AGENT, HttpRequest
 
 Headers = tuple[tuple[str, str], ...]
 
