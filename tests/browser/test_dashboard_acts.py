@@ -668,7 +668,7 @@ def test_the_inspector_carries_out_every_command_of_the_hub(
     commands = page.get_by_role("group", name="Commands of the hub").get_by_role("button")
     names = commands.all_inner_texts()
     assert names[:2] == ["hEcho", "hCreateUpdateChannel"]
-    assert len(names) == 15
+    assert len(names) == 16
     for name in names:
         commands.get_by_text(name, exact=True).click()
         page.get_by_role("button", name="Send", exact=True).click()

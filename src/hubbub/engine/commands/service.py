@@ -33,6 +33,7 @@ from hubbub.engine.commands.plugins import PluginCommands
 from hubbub.engine.commands.publishing import PublishCommand
 from hubbub.engine.commands.records import ChannelRecords
 from hubbub.engine.commands.searching import SearchCommand, Searcher
+from hubbub.engine.commands.statistics import StatisticsCommand
 from hubbub.engine.directory import Directory
 from hubbub.engine.hub import Hub
 from hubbub.engine.limits import EngineLimits
@@ -78,6 +79,7 @@ class Commands:
         history = HistoryCommands(bus, clock, records)
         filtering = FilterCommands(filters, records)
         searching = SearchCommand(search)
+        statistics = StatisticsCommand(store, records)
         publishing = PublishCommand(publisher, clock, records, router)
         self._plugins: CommandPlugins | None = None
         if plugins is not None:
@@ -96,6 +98,7 @@ class Commands:
             "hGetThread": history.thread,
             "hGetThreads": history.threads,
             "hSearch": searching.search,
+            "hStatistics": statistics.statistics,
             "hSetFilter": filtering.set,
             "hUnsetFilter": filtering.unset,
             "hListFilters": filtering.listed,

@@ -547,6 +547,7 @@ const COMMANDS: Record<string, (me: string) => unknown> = {
   hGetThreads: () => ({ chid: "#news" }),
   hGetThread: () => ({ chid: "#news", convid: "" }),
   hSearch: () => ({ q: "hello" }),
+  hStatistics: () => ({ chid: "#news" }),
   hSetFilter: () => ({ name: "urgent", chid: "#news", condition: { gte: { priority: 4 } } }),
   hListFilters: () => ({}),
   hUnsetFilter: () => ({ name: "urgent" }),
