@@ -15,7 +15,7 @@ import pytest
 from harness.invoking import invoke
 from hubbub.pipeline.catalogue import TABLES
 from hubbub.pipeline.errors import QueryRefused
-from hubbub.pipeline.models import fingerprints
+from hubbub.pipeline.models import MODELS, fingerprints
 from hubbub.pipeline.querying import query
 from hubbub.pipeline.tables.commits import commit
 from hubbub.pipeline.tables.location import Location
@@ -65,6 +65,31 @@ def test_rounds_can_be_asked_about(snapshot: Snapshot) -> None:
     assert query(snapshot, sql).read_all().to_pylist() == [
         {"round": 1, "state": "done", "version": 1}
     ]
+
+
+def test_tables_and_their_columns_are_listed(snapshot: Snapshot) -> None:
+    tables = query(snapshot, "SHOW TABLES").read_all()["name"].to_pylist()
+    assert set(tables) == set(snapshot.names)
+    sql = (
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'replies'"
+        " ORDER BY ordinal_position"
+    )
+    columns = query(snapshot, sql).read_all()["column_name"].to_pylist()
+    assert columns == MODELS["replies"].schema.names
+    described = query(snapshot, "DESCRIBE forecast").read_all()["column_name"].to_pylist()
+    assert described[:3] == ["hub", "time", "held_back"]
+
+
+@pytest.mark.parametrize("sql", ["SELECT max(at) FROM messages", "SELECT offset FROM messages"])
+def test_a_column_whose_name_is_a_word_of_sql_is_named_with_the_remedy(
+    snapshot: Snapshot, sql: str
+) -> None:
+    name = "at" if "at)" in sql else "offset"
+    with pytest.raises(QueryRefused) as refused:
+        query(snapshot, sql)
+    assert f'{name} is a word of SQL: write the column in quotes, as in max("{name}")' in (
+        refused.value.message
+    )
 
 
 @pytest.mark.parametrize("name", ["audit", "threads", "messages", "quarantine"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import pyarrow as pa
@@ -13,6 +14,8 @@ from hubbub.pipeline.tables.rounds import TABLE as ROUNDS
 from hubbub.pipeline.tables.rounds import rounds_table
 from hubbub.pipeline.tables.snapshot import Snapshot
 
+_RESERVED: Final = re.compile(r"(?<![\w\".])(?:at|offset)(?![\w\"])", re.IGNORECASE)
+"""Names of columns that DuckDB takes for words of SQL."""
 _SEALED: Final = (
     "SET enable_external_access = false",
     "SET lock_configuration = true",
@@ -25,7 +28,11 @@ def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
     except SELECT, and unknown names raise `QueryRefused`."""
     duckdb, connection = evaluating.duckdb(), evaluating.connected()
     try:
-        for name in sorted(reads_of(connection, sql).names):
+        reads = reads_of(connection, sql)
+        if reads.beyond:  # it may ask which tables and columns there are
+            for name, shape in snapshot.schemas().items():
+                connection.register(name, shape.empty_table())
+        for name in sorted(reads.names):
             if name in snapshot.names:
                 snapshot.defined(connection, name)
             elif name == ROUNDS:
@@ -33,6 +40,13 @@ def query(snapshot: Snapshot, sql: str) -> pa.RecordBatchReader:
         for setting in _SEALED:
             connection.execute(setting).fetchall()
         rows: pa.RecordBatchReader = connection.sql(sql).project("*").to_arrow_reader()
+    except QueryRefused as error:
+        if found := _RESERVED.search(sql):
+            raise QueryRefused(
+                f"{error.message}; {found[0]} is a word of SQL: write the column in quotes, as in"
+                f' max("{found[0]}")'
+            ) from error
+        raise
     except duckdb.CatalogException as error:
         names = ", ".join((*snapshot.names, ROUNDS))
         raise QueryRefused(f"{reason(error)}; there are: {names}") from error

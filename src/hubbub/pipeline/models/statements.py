@@ -17,7 +17,8 @@ class ReadNames(msgspec.Struct, frozen=True):
     """Names after FROM and JOIN: tables, and its own parts (WITH)."""
     parts: set[str]
     beyond: set[str]
-    """Functions in the place of tables, and names with a schema: what a model may not read."""
+    """What a model may not read: functions in the place of tables, names with a schema, and the
+    catalogue of all tables (SHOW, DESCRIBE)."""
 
 
 def reads_of(connection: Any, sql: str) -> ReadNames:
@@ -37,9 +38,10 @@ def reads_of(connection: Any, sql: str) -> ReadNames:
         for node in nodes
         if node.get("type") == "TABLE_FUNCTION"
     }
+    shown = {"show" for node in nodes if node.get("type") == "SHOW_REF"}
     parts = {each["key"].lower() for node in nodes for each in _entries(node.get("cte_map"))}
     names = {node["table_name"].lower() for node in tables}
-    return ReadNames(names, parts, qualified | functions)
+    return ReadNames(names, parts, qualified | functions | shown)
 
 
 def _entries(ctes: Any) -> list[dict[str, Any]]:

@@ -91,6 +91,15 @@ class Snapshot:
         self.files = cache(self._files)
         """The files of a materialised table by name, cached."""
 
+    @staticmethod
+    def schemas() -> dict[str, pa.Schema]:
+        """The columns of all tables and views by name."""
+        return {
+            **{name: table.schema for name, table in TABLES.items()},
+            **{name: model.schema for name, model in MODELS.items()},
+            **{name: view.schema for name, view in VIEWS.items()},
+        }
+
     def delta(self, name: str) -> DeltaTable | None:
         """The Delta table at the snapshot's version; None if nothing was ever written to it. Raises
         `WarehouseUnreadable`."""
