@@ -42,6 +42,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--mqtt-sequences",
+        help="the folder test/broker/data of Eclipse Mosquitto, whose byte sequences are played",
+    )
     parser.addoption("--long", action="store_true", help="also run the long campaigns")
 
 

@@ -502,11 +502,14 @@ async def test_bad_bytes_end_the_connection_with_their_reason(hub: RunningHub) -
         async with await device(hub) as one:
             one.send(bad + PING)
             assert await one.ended() == reason, bad
+    async with await Device.open(port(hub)) as one:
+        one.send(connect(given=((Property.MAXIMUM_PACKET, 5),)))
+        assert await one.ended() is None, "a client that takes no CONNACK"
     for before in (PING, publish("a"), b"\x10\x00", b"GET / HTTP/1.1\r\n\r\n"):
         async with await Device.open(port(hub)) as one:
             one.send(before)
             assert await one.ended() is None
-    assert await reason_of(hub, connect()[:8] + b"\x06" + connect()[9:]) == 0x84
+    assert await reason_of(hub, connect()[:8] + b"\x06" + connect()[9:]) == 1
     old = b"\x10\x0f\x00\x06MQIsdp\x03\x02\x00\x3c\x00\x01a"
     assert await reason_of(hub, old, V3) == 1
 

@@ -365,6 +365,9 @@ class MqttConnection(Outlet):
             self.max_packet,
         )
         self._reader.most_bytes = self._settings.max_packet_bytes
+        if 0 < self.max_packet < len(answer):
+            self._end_with(b"")  # the client takes no CONNACK
+            return
         self._write(answer)
         if goes_on:
             state.window.drop_channels(partial(_may_read, session))
@@ -723,8 +726,7 @@ class MqttConnection(Outlet):
             self.session.reason = "malformed"
             self._end_with(self._last(error.reason))
         elif isinstance(error, UnsupportedVersion):
-            version = V5 if error.level > V5 else V3
-            self._end_with(self._framing(writing.connack(version, error.reason)))
+            self._end_with(self._framing(writing.connack(V3, error.reason)))
         else:
             self._end_with(b"")
 

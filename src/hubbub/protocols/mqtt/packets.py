@@ -111,7 +111,6 @@ class UnsupportedVersion(PacketError):
     """The client speaks a version of MQTT that the hub does not."""
 
     def __init__(self, level: int) -> None:
-        self.level = level
         super().__init__(
             Reason.UNSUPPORTED_VERSION, f"the protocol level is {level}; 4 and 5 are spoken here"
         )

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
 from hubbub.protocols.mqtt.packets import PUBACK, PUBCOMP, PUBREC, PUBREL
-from hubbub.protocols.mqtt.reasons import Reason
+from hubbub.protocols.mqtt.reasons import Reason, violation
 from hubbub.protocols.mqtt.writing import ack, numbered
 
 MAX_ID = 65_535
@@ -102,17 +102,19 @@ class DeliveryWindow:
         return found
 
     def acknowledged(self, kind: int, packet_id: int, reason: int) -> bytes:
-        """What is to be written after a PUBACK, PUBREC or PUBCOMP."""
+        """What is to be written after a PUBACK, PUBREC or PUBCOMP. Raises `PacketError` if the
+        packet does not belong to the message's quality of service."""
         sent = self._sent.get(packet_id)
-        if kind == PUBREC:
-            if sent is None or sent.expected == PUBACK:
+        if sent is None:
+            if kind == PUBREC and reason < 0x80:
                 return ack(self._version, PUBREL, packet_id, Reason.PACKET_ID_NOT_FOUND)
-            if reason < 0x80:
-                self._sent_bytes -= sent.size
-                self._sent[packet_id] = _Sent(None, PUBCOMP)
-                return ack(self._version, PUBREL, packet_id)
-        elif sent is None or sent.expected != kind:
             return b""
+        if sent.expected != kind and not (kind == PUBREC and sent.expected == PUBCOMP):
+            raise violation(f"packet id {packet_id} is acknowledged by a packet of type {kind}")
+        if kind == PUBREC and reason < 0x80:
+            self._sent_bytes -= sent.size
+            self._sent[packet_id] = _Sent(None, PUBCOMP)
+            return ack(self._version, PUBREL, packet_id)
         self._sent_bytes -= sent.size
         del self._sent[packet_id]
         return self._release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hubbub.protocols.mqtt.packets import PUBACK, PUBCOMP, PUBREC, PUBREL, V5, decode
-from hubbub.protocols.mqtt.reasons import Reason
+from hubbub.protocols.mqtt.reasons import PacketError, Reason
 from hubbub.protocols.mqtt.window import MAX_ID, DeliveryWindow, UnnumberedPublish
 from hubbub.protocols.mqtt.writing import ack, publish
 
@@ -53,7 +53,10 @@ def test_unknown_ids_are_answered_or_ignored() -> None:
     assert unknown == ack(V5, PUBREL, 9, Reason.PACKET_ID_NOT_FOUND)
     assert decode(unknown[0], unknown[2:], V5)
     window.send(message(2))
-    assert window.acknowledged(PUBACK, 1, 0) == b""
+    assert window.acknowledged(PUBREC, 9, Reason.QUOTA) == b""
+    for kind in (PUBACK, PUBCOMP):
+        with pytest.raises(PacketError):
+            window.acknowledged(kind, 1, 0)
     assert window.in_flight == 1
     assert window.acknowledged(PUBREC, 1, Reason.QUOTA) == b""
     assert window.in_flight == 0
