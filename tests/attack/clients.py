@@ -188,7 +188,10 @@ class Socket(Line):
             return [{"event": "Closed", "payload": {"code": int.from_bytes(text[:2], "big")}}]
         if first & 0x0F != 1:
             return []
-        return [json.loads(line) for line in text.split(b"\n")]
+        said = [json.loads(line) for line in text.split(b"\n")]
+        if any(envelope["event"] == "Ping" for envelope in said):
+            self.say("Pong")
+        return said
 
     async def find(self, *events: str) -> dict[str, Any]:
         """The next envelope with one of these events, or `Closed`."""
