@@ -146,9 +146,17 @@ class LiveHistory:
             self._held.bytes += RING_BYTES
         ring.append(message)
         size = len(message.payload)
+        if len(ring) > self._max_count:  # as it is nearly always: one comes, one goes
+            first = ring.popleft()
+            self._dropped_serial = first.serial
+            if first.published_at > self._dropped_time:
+                self._dropped_time = first.published_at
+            size -= len(first.payload)
+            self._held.bytes += size
+        else:
+            self._held.bytes += size + MESSAGE_BYTES
         self._bytes += size
-        self._held.bytes += size + MESSAGE_BYTES
-        while len(ring) > self._max_count or self._bytes > self._max_bytes:
+        while self._bytes > self._max_bytes:
             self._drop_first(ring)
 
     def clear(self) -> None:
