@@ -40,6 +40,7 @@ from hubbub.domain.requests import (
     TopicSubscribe,
 )
 from hubbub.domain.rules import HubConfiguration, HubSettings, Rules
+from hubbub.domain.search import Search
 from hubbub.engine.directory import Directory
 from hubbub.engine.webhooks.service import Webhooks
 from hubbub.ports.storage import Store
@@ -268,6 +269,10 @@ async def following(stage: Stage, user: str) -> str:
     return await stage.http(user, "PUT", f"/push-subscriptions/{CLUB}")
 
 
+async def search_over_http(stage: Stage, user: str) -> str:
+    return await stage.http(user, "GET", f"/search?q=x&channel={CLUB}")
+
+
 DOORS = (
     publish_over_websocket,
     put_over_websocket,
@@ -292,6 +297,7 @@ DOORS = (
     topic_over_http,
     webhook,
     following,
+    search_over_http,
 )
 TRIED = {
     requests.Publish,
@@ -303,6 +309,7 @@ TRIED = {
     requests.TopicGet,
     requests.TopicAck,
     requests.ProducerOpen,
+    Search,
 }
 """Requests about a channel that are refused above to who does not take part."""
 ELSEWHERE = {

@@ -286,12 +286,16 @@ async def test_the_store_names_an_erased_user_nowhere(start_hub: StartHub) -> No
     assert named_in(hub, user) == {"audit", "revocations"}
 
 
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+"""The rows of a virtual table are in tables of its own."""
+
+
 def named_in(hub: RunningHub, name: str) -> set[str]:
     """The tables of the store in which the name stands, in any column."""
     path = Path(hub.server.settings.storage.path) / DATABASE
     found = set()
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-        tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        tables = database.execute(_TABLES).fetchall()
         for (table,) in tables:
             for row in database.execute(f"SELECT * FROM {table}"):
                 if name in repr(row):

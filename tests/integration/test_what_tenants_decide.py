@@ -238,8 +238,8 @@ def test_only_files_and_pages_of_the_hub_itself_are_sent_as_they_are() -> None:
         if re.search(r"\.answer_own\(|\bown\(|HTTP/1\.1 200", path.read_text("utf-8"))
     }
     assert found == {
-        "content_headers.py", "exchange.py", "http.py", "listener.py", "live.py", "mercure/stream.py",
-        "static.py",
+        "content_headers.py", "exchange.py", "http.py", "listener.py", "live.py", "static.py",
+        "mercure/stream.py",
     }  # fmt: skip
 
 
