@@ -52,6 +52,30 @@ async def test_messages_are_put_got_and_acknowledged(hub: RunningHub) -> None:
             await client.get("orders")
 
 
+async def test_one_message_of_each_topic_comes_where_there_is_one(hub: RunningHub) -> None:
+    async with ZeroMqTopics(endpoint(hub), hub="acme", token=hub.token("ann")) as client:
+        assert await client.get_each() == {}
+        for topic in ("orders", "returns", "tea"):
+            await client.subscribe(topic)
+        for number in range(2):
+            await client.put("orders", {"n": number})
+        await client.put("tea", "hot")
+        found = await client.get_each()
+        assert {topic: each and each.serial for topic, each in found.items()} == {
+            "orders": 1, "returns": None, "tea": 1,
+        }  # fmt: skip
+        assert found["orders"] is not None
+        assert found["orders"].data == {"n": 0}
+        assert await client.get_each("another") == {}
+    env: dict[str, str | None] = {"HUBBUB_HUB": "acme", "HUBBUB_TOKEN": hub.token("ann")}
+    over = ("--zeromq", endpoint(hub))
+    first = await invoke("get", *over, **env)
+    assert ('{"n":0}' in first.out.replace(" ", ""), first.code) == (True, 0), first.err
+    second = await invoke("get", *over, **env)
+    assert '{"n":1}' in second.out.replace(" ", ""), "the first one is acknowledged"
+    assert "nothing waits" in (await invoke("get", *over, **env)).err
+
+
 class LossyRelay:
     """Stands between client and hub, and drops answers while `losing` is set."""
 

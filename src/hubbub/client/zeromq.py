@@ -121,6 +121,23 @@ class ZeroMqTopics:
         articles = range(0, len(frames) - 1, _FRAMES_OF_AN_ARTICLE) if len(frames) > 1 else ()
         return [_article(frames[at : at + _FRAMES_OF_AN_ARTICLE], name) for at in articles]
 
+    async def get_each(self, name: str = DEFAULT_SUBSCRIPTION) -> dict[str, TopicMessage | None]:
+        """The next message of each topic with a subscription of this name; None where nothing
+        waits."""
+        async with self._turn:
+            try:
+                frames = await self._ask(
+                    "TopicArticle", "get", "", {"subscription": name}, empty="EmptyTopic"
+                )
+            except NotSubscribed:  # to any topic
+                return {}
+        found: dict[str, TopicMessage | None] = {}
+        for at in range(0, len(frames), _FRAMES_OF_AN_ARTICLE + 1):
+            article = frames[at : at + _FRAMES_OF_AN_ARTICLE]  # the next topic's answer follows
+            has_message = bool(article[1])
+            found[article[0].decode()] = _article(article, name) if has_message else None
+        return found
+
     async def ack(
         self,
         topic: str,

@@ -59,25 +59,25 @@ def get(
         fail("--follow fetches what is not acknowledged, so it needs to acknowledge", WRONG)
     getter = Getter(name, consumer, as_json, acknowledge=not no_ack)
 
-    if topic is None and zeromq is not None:
-        fail("name a TOPIC with --zeromq", WRONG)
-
     async def fetch(topics: Source, topic: str) -> None:
         if follow:
             await getter.follow(topics, topic, limit)
         else:
             await getter.get(topics, topic, limit or 1, wait)
 
+    async def from_source(topics: Source) -> None:
+        if topic is None:
+            await getter.get_each(topics)
+        else:
+            await fetch(topics, topic)
+
     async def work() -> None:
-        if zeromq is not None and topic is not None:
+        if zeromq is not None:
             async with zeromq_client(zeromq) as over_zeromq:
-                await fetch(over_zeromq, topic)
+                await from_source(over_zeromq)
             return
         async with make_client() as client:
-            if topic is None:
-                await getter.get_each(client.topics)
-            else:
-                await fetch(client.topics, topic)
+            await from_source(client.topics)
 
     run(work(), until_interrupted=follow)
     if not getter.count and not follow:
@@ -94,7 +94,7 @@ class Getter:
     acknowledge: bool
     count: int = 0
 
-    async def get_each(self, topics: Topics) -> None:
+    async def get_each(self, topics: Source) -> None:
         for topic, message in sorted((await topics.get_each(self.name)).items()):
             if message is not None:
                 await self._take(topics, topic, [message])
