@@ -371,7 +371,10 @@ class SessionState(Subscriber):
 
     def send(self, *said: Notice) -> None:
         encoder = self.connection.encoder
-        self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
+        if len(said) == 1:
+            self.connection.send(encoder.pack((encoder.encode(said[0]),)))
+        else:
+            self.connection.send(encoder.pack([encoder.encode(notice) for notice in said]))
 
     def member(self, channel: str) -> Member:
         """This session as a member for presence."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from hubbub.domain.errors import HubbubError, Malformed
-from hubbub.domain.notices import Notice
+from hubbub.domain.notices import Notice, Published
 from hubbub.domain.payloads import NEWLINE, is_utf8, json_fault, without_surrogates
 from hubbub.domain.requests import Request, UndecodableRequest
 from hubbub.protocols.checks import check_frame
@@ -21,7 +21,7 @@ from hubbub.protocols.json.events import (
     req_ids_of,
     request_json,
 )
-from hubbub.protocols.json.fast import delivery_json, read_command, read_publish
+from hubbub.protocols.json.fast import ack_json, delivery_json, read_command, read_publish
 
 
 class _ReceivedEnvelope(msgspec.Struct, gc=False):
@@ -59,6 +59,8 @@ class JsonCodec:
     encode_message = staticmethod(delivery_json)
 
     def encode(self, notice: Notice) -> bytes:
+        if type(notice) is Published:  # as frequent as publishes
+            return b'{"event":"Ack","payload":%b}' % ack_json(notice)
         return _encode_envelope(*notice_json(notice))
 
     join = staticmethod(b"\n".join)

@@ -211,7 +211,10 @@ def read_delivery(text: Raw) -> MessageDelivery | None:
 
 
 def ack_json(notice: Published) -> bytes:
-    return b'{"published":[%b]}' % b",".join([_result_json(each) for each in notice.results])
+    results = notice.results
+    if len(results) == 1:
+        return b'{"published":[%b]}' % _result_json(results[0])
+    return b'{"published":[%b]}' % b",".join([_result_json(each) for each in results])
 
 
 def _result_json(result: PublishResult) -> bytes:
