@@ -26,6 +26,7 @@ class Arena:
     source: str
     scenery: int
     zeromq: int = 0
+    mqtt: int = 0
     nats: str = ""
     certificate: str = ""
     scale: float = 1.0
@@ -61,7 +62,7 @@ Run = Callable[[Arena, float], Coroutine[Any, Any, Findings]]
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """`point` groups attacks in the report. `needs`: `tls`, `nats` or `zeromq` at the hub."""
+    """`point` groups attacks in the report. `needs`: `tls`, `nats`, `zeromq`, `mqtt`."""
 
     name: str
     point: str

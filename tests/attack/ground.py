@@ -58,6 +58,7 @@ class Hub:
         self.folder = folder
         self.port = free_port()
         self.zeromq = free_port()
+        self.mqtt = free_port()
         self.nats = nats
         self.certificate = ""
         self._layout = layout
@@ -70,6 +71,7 @@ class Hub:
             "listener": {"port": self.port, "shutdownTimeout": 0},
             "storage": {"path": str(self.folder / "data")},
             "zeromq": {"endpoint": f"tcp://127.0.0.1:{self.zeromq}"},
+            "mqtt": {"enabled": True, "listeners": [{"port": self.mqtt}]},
             "debug": {"level": "error"},
             "mercure": {"enabled": True},
             "hubs": {
@@ -163,6 +165,7 @@ async def ground(folder: Path, layout: Layout) -> AsyncIterator[tuple[Hub, Runni
             source="127.0.0.2",
             scenery=props,
             zeromq=hub.zeromq,
+            mqtt=hub.mqtt,
             nats=nats,
             certificate=hub.certificate,
         )

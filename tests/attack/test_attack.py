@@ -64,7 +64,7 @@ async def fields(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict
     [pytest.param(each, marks=_marks(name), id=name) for name, each in ATTACKS.items()],
 )
 async def test_a_hub_stands_the_attack(fields: dict[str, Field], attack: Attack) -> None:
-    field = fields[_KINDS[attack.needs - {"zeromq"}]]
+    field = fields[_KINDS[attack.needs - {"zeromq", "mqtt"}]]
     number = list(ATTACKS).index(attack.name)
     arena = replace(field.arena, source=f"127.0.1.{1 + number}")
     gauge = Gauge(field.process)

@@ -3,6 +3,7 @@
 from attack.attacks import (  # noqa: F401
     guessing,
     mercure,
+    mqtt,
     outward,
     pages,
     payloads,
