@@ -143,7 +143,7 @@ def _cold(journal: Path, warehouse: Path) -> Finding:
 def _against_duckdb(warehouse: Path) -> Finding:
     both = _worker("traffic", warehouse)
     return Finding(
-        "view traffic with percentiles, against DuckDB over silver, both warm",
+        "reading traffic, against DuckDB over silver, both warm",
         "",
         f"{both['view_seconds']:.2f} s against {both['duckdb_seconds']:.2f} s (CPU"
         f" {both['view_cpu_seconds']:.2f} against {both['duckdb_cpu_seconds']:.2f} s)",

@@ -120,7 +120,7 @@ def tasks(journal: Path, folder: Path) -> dict[str, Any]:
 
 
 def compare(folder: Path) -> dict[str, Any]:
-    """The view `traffic` from its facts, and by DuckDB from the same silver files, each warm."""
+    """Reads `traffic`, and has DuckDB compute it from the same silver files, each warm."""
     snapshot = open_snapshot(folder)
     files = {
         name: [folder / name / file.path for file in snapshot.files(name)]
@@ -129,13 +129,13 @@ def compare(folder: Path) -> dict[str, Any]:
     ours: list[dict[str, Any]] = []
     theirs: list[dict[str, Any]] = []
 
-    def by_view() -> None:
+    def by_reading() -> None:
         ours[:] = open_snapshot(folder).read("traffic").to_pylist()
 
     def by_duckdb() -> None:
         theirs[:] = duckdb_traffic(files)
 
-    view_times, view_cpu = _times(by_view, time.process_time)
+    view_times, view_cpu = _times(by_reading, time.process_time)
     duckdb_times, duckdb_cpu = _times(by_duckdb, time.process_time)
     _must_agree(ours, theirs)
     return {
