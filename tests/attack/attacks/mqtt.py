@@ -23,8 +23,8 @@ async def _connected(arena: Arena, packet: bytes) -> Line:
     return line
 
 
-def _stranger(name: str = "", **options: int) -> bytes:
-    return connect(client_id=name, user_name=f"{RED}:", **options)
+def _stranger(name: str) -> bytes:
+    return connect(client_id=name, user_name=f"{RED}:")
 
 
 @attack("3", "half a CONNECT on 1,000 connections, and packets of 268 MB that never come", "mqtt")
