@@ -23,7 +23,7 @@ async def test_a_device_is_at_one_node_and_reached_from_the_other(
 ) -> None:
     """A client that wants its session kept is told that it is not."""
     async with AsyncExitStack() as stack:
-        ports = []
+        ports = list[int]()
         for name in ("west", "east"):
             node = await start_node(
                 tmp_path, on, name, [open_hub(rules=OPEN)], mqtt__enabled=True,
