@@ -421,6 +421,19 @@ async def test_a_wrong_key_is_refused_and_not_shown(
 PAGE = "https://app.example"
 
 
+@pytest.mark.spec("OPS-02")
+async def test_a_form_of_a_page_publishes_nothing_with_a_token_in_its_address(
+    start_hub: StartHub,
+) -> None:
+    hub = await mercure(start_hub)
+    form = "Content-Type: application/x-www-form-urlencoded"
+    line = f"POST {PATH}?authorization={token()}"
+    for mark in ("Origin: null", "Origin: https://evil.example", "Sec-Fetch-Site: cross-site"):
+        refused = await ask(hub, line, form, mark, body=b"topic=a", bearer=None)
+        assert (refused.status, b"origin_refused" in refused.body) == (403, True), mark
+    assert (await ask(hub, line, form, body=b"topic=a", bearer=None)).status == 200
+
+
 @pytest.mark.parametrize(
     ("method", "headers", "status"),
     [

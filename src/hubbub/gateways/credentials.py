@@ -25,16 +25,21 @@ def token_of(request: ReceivedRequest, target: Target) -> str | None:
         return in_header
     in_query = target.first("token") or target.first("access_token")
     if in_query:
-        if request.method not in (b"GET", b"HEAD") and from_page(request):
-            raise OriginRefused(
-                "a page must send its token in the Authorization header: one in the address may "
-                "come from a form of any page"
-            )
+        check_token_in_address(request)
         return in_query
     for offered in offered_subprotocols(request):
         if offered.startswith(TOKEN_SUBPROTOCOL):
             return offered[len(TOKEN_SUBPROTOCOL) :]
     return None
+
+
+def check_token_in_address(request: ReceivedRequest) -> None:
+    """Raises `OriginRefused` if a web page sends a change with its token in the query."""
+    if request.method not in (b"GET", b"HEAD") and from_page(request):
+        raise OriginRefused(
+            "a page must send its token in the Authorization header: one in the address may "
+            "come from a form of any page"
+        )
 
 
 def bearer_of(request: ReceivedRequest) -> str | None:

@@ -12,7 +12,7 @@ from hubbub.engine.mercure.service import Mercure
 from hubbub.engine.mercure.tokens import Action
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest
-from hubbub.gateways.credentials import bearer_of
+from hubbub.gateways.credentials import bearer_of, check_token_in_address
 from hubbub.gateways.http import ReceivedRequest, Target
 from hubbub.gateways.origins import from_own_page, from_page
 
@@ -31,9 +31,14 @@ def anyone(request: ReceivedRequest, target: Target, hub: Hub, node: Node) -> Id
 
 def identify(node: Node, call: HubRequest[Any], action: Action) -> MercureCaller:
     """The caller by the header, else the parameter `authorization`, else the cookie. Raises the
-    errors of a wrong token, and `OriginRefused` for a cookie that a foreign page may have sent."""
+    errors of a wrong token, and `OriginRefused` for a cookie that a foreign page may have sent, and
+    for an update of a page with its token in the address."""
     request = call.request
-    token = bearer_of(request) or call.target.first("authorization")
+    token = bearer_of(request)
+    if not token:
+        token = call.target.first("authorization")
+        if token:
+            check_token_in_address(request)
     if not token:
         token = _cookie(request)
         if token:
