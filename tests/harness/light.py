@@ -33,8 +33,9 @@ class Light:
         body = {"address": "127.0.0.1", "port": port, "topic": topic, **more}
         return await self.ask("PUT", "subscribe", json.dumps(body))
 
-    async def unsubscribe(self, port: int, topic: str) -> Said:
+    async def unsubscribe(self, port: int, topic: str, **more: str) -> Said:
         path = f"unsubscribe/?address=127.0.0.1&idTopic={topic}&port={port}"
+        path += "".join(f"&{name}={value}" for name, value in more.items())
         return await self.ask("DELETE", path)
 
     async def publish(self, topic: str, body: bytes | str = b"hi", **more: str) -> Said:

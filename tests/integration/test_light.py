@@ -285,6 +285,24 @@ async def test_a_callback_that_is_no_address_is_refused(demo: RunningHub, addres
 
 
 @shared
+async def test_a_callback_may_have_https(demo: RunningHub) -> None:
+    light = Light(demo)
+    await light.register("safe")
+
+    subscribed = await light.subscribe(8443, "safe", scheme="https", path="/in")
+    assert (subscribed.status, "goes to https://127.0.0.1:8443/in" in subscribed.text) == (
+        200,
+        True,
+    ), subscribed.text
+    plain = await light.unsubscribe(8443, "safe", path="/in")
+    assert "http://127.0.0.1:8443/in was not subscribed" in plain.text
+    left = await light.unsubscribe(8443, "safe", path="/in", scheme="https")
+    assert "to https://127.0.0.1:8443/in any more" in left.text
+    wrong = await light.subscribe(8443, "safe", scheme="ftp")
+    assert (wrong.status, "scheme" in wrong.text) == (400, True), wrong.text
+
+
+@shared
 async def test_a_body_that_is_too_large_is_refused(demo: RunningHub) -> None:
     light = Light(demo)
     await light.register("large")

@@ -1,7 +1,7 @@
 """Light-PubSubHubbub: its four requests, in text or JSON, and their responses.
 
 The requests are those of figures 3 to 6 of the paper. Extensions are optional: a key for the
-topic's owner, a path in the callback, a signing secret and an encryption key.
+topic's owner, a path in the callback, `https`, a signing secret and an encryption key.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import binascii
 import re
 from ipaddress import IPv6Address, ip_address
+from typing import Literal
 
 import msgspec
 
@@ -19,6 +20,7 @@ from hubbub.domain.names import check_name
 from hubbub.domain.payloads import is_utf8, read_json
 from hubbub.domain.webhooks import Algorithm, WantedWebhook, check_key, check_secret
 
+Scheme = Literal["http", "https"]
 _HOST_NAME = re.compile(r"(?=.{1,253}\.?$)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _BASE64URL = re.compile(r"[A-Za-z0-9_-]+={0,2}")
 
@@ -35,18 +37,21 @@ class _Subscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port: int | str
     topic: str
     path: str = "/"
+    scheme: Scheme = "http"
     secret: str | None = None
     algorithm: Algorithm = "sha256"
     key: str | None = None
 
 
 class Unsubscription(msgspec.Struct, frozen=True):
-    """The parameters of the request; `path` must be given if the subscription had one."""
+    """The parameters of the request; `path` and `scheme` must be given if the subscription had
+    them."""
 
     address: str = ""
     topic: str = msgspec.field(default="", name="idTopic")
     port: str = ""
     path: str = "/"
+    scheme: Scheme = "http"
 
 
 _registration = msgspec.json.Decoder(Registration)
@@ -74,7 +79,7 @@ def read_subscription(body: bytes) -> WantedWebhook:
     return WantedWebhook(
         kind="light",
         channel=check_name(said.topic.strip(), "topic"),
-        callback=callback_of(said.address, said.port, said.path),
+        callback=callback_of(said.address, said.port, said.path, said.scheme),
         secret=read_secret(said.secret),
         algorithm=said.algorithm,
         key=read_key(said.key),
@@ -90,16 +95,17 @@ def read_unsubscription(query: Unsubscription) -> WantedWebhook:
             f"the parameter {missing!r} is missing; give /unsubscribe/?address=…&idTopic=…&port=…"
         )
     topic = check_name(query.topic.strip(), "topic")
-    return WantedWebhook("light", topic, callback_of(query.address, query.port, query.path))
+    callback = callback_of(query.address, query.port, query.path, query.scheme)
+    return WantedWebhook("light", topic, callback)
 
 
-def callback_of(address: str, port: int | str, path: str = "/") -> str:
+def callback_of(address: str, port: int | str, path: str = "/", scheme: Scheme = "http") -> str:
     """A subscriber's callback: `http://address:port/`. Raises `BadRequest`."""
     host = _host(address.strip())
     number = _port(port)
     if not path.startswith("/"):
         raise BadRequest(f"the path {path[:40]!r} of the callback must begin with '/'")
-    url = f"http://{host}:{number}{path}"
+    url = f"{scheme}://{host}:{number}{path}"
     check_callback(url)
     return url
 
