@@ -17,7 +17,8 @@ from harness.devices import DEADLINE_SECONDS, PING, Device, connect, publish, su
 from harness.running_hub import RunningHub, StartHub, open_hub
 from hubbub.domain.permissions import Grant, Level
 from hubbub.domain.rules import HubConfiguration, Rules
-from hubbub.engine.mqtt.devices import ConnectedDevices
+from hubbub.engine.mqtt.devices import ConnectedDevices, DeviceKey
+from hubbub.engine.mqtt.kept import hash_of
 from hubbub.protocols.mqtt.fields import Property
 from hubbub.protocols.mqtt.packets import (
     CONNACK,
@@ -681,6 +682,18 @@ async def test_a_session_survives_a_restart_of_the_hub(start_server: StartHub) -
     async with one:
         assert present
         assert [(await one.arrived()).payload for _ in range(2)] == [b"unacknowledged", b"missed"]
+
+
+@pytest.mark.spec("MQTT-02")
+async def test_a_filter_that_was_granted_is_on_disk(hub: RunningHub) -> None:
+    """So that it is there after a kill."""
+    one, _ = await back(hub, "saved")
+    async with one:
+        assert await one.subscribe(("log/saved/#", 1)) == [1]
+        key = hash_of(DeviceKey("acme", None, "saved"))
+        row = await hub.server.store.read_session(key, 0)
+        assert row is not None
+        assert b"log/saved/#" in row.state
 
 
 @pytest.mark.spec("MQTT-03")

@@ -41,6 +41,8 @@ class FilterRequests(Room):
         )
 
     async def _follow(self, session: SessionState, request: FollowFilters) -> None:
+        if request.saving is not None:
+            await request.saving()
         names = dict.fromkeys(name for wanted in request.filters for name in wanted.names)
         goes_on, since = request.places is not None, request.since or None
         known = {each.channel: _after(each) for each in request.places or ()}

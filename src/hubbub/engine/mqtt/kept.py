@@ -118,6 +118,12 @@ class KeptSessions(Room):
         self._gone.pop(key, None)
         self._changed[key] = None
 
+    async def save(self, key: DeviceKey) -> None:
+        """Returns when the session is on disk as it is now. Raises `StoreUnavailable`."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            await self._store.save_sessions([self._row(key, entry, self._clock.now())])
+
     def forget(self, key: DeviceKey) -> None:
         """The session ends."""
         entry = self._entries.pop(key, None)
@@ -182,7 +188,8 @@ class KeptSessions(Room):
 
     async def _flush(self) -> None:
         try:
-            while self._changed or self._gone:
+            await self._flush_once()
+            while self._stopping and (self._changed or self._gone):
                 await self._flush_once()
         except HubbubError as error:
             logger.info("sessions of devices will be stored later: %s", error)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
 from hubbub.domain.asking import Announcement
@@ -26,6 +28,9 @@ class FollowFilters(Request, frozen=True):
     req_id: int
     places: tuple[Position, ...] | None = None
     """If the session goes on: where it was in its channels, whose retained messages it knows."""
+    saving: Callable[[], Awaitable[None]] | None = None
+    """Called first: the session must be on disk with the filters before they are granted. Raises
+    `StoreUnavailable`."""
     since: int = 0
     """When the session was last alive, in milliseconds since 1970: messages of channels that began
     to match later are new."""

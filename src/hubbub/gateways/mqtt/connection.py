@@ -4,7 +4,7 @@ become packets."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -155,6 +155,7 @@ class MqttConnection(Outlet):
         "on_change",
         "on_end",
         "peer",
+        "saving",
         "usage",
         "version",
     )
@@ -207,6 +208,8 @@ class MqttConnection(Outlet):
         self._state = DeviceState(DeliveryWindow(V5, 0))
         self.expiry = 0.0
         """Seconds for which the session is kept after the connection."""
+        self.saving: Callable[[], Awaitable[None]] | None = None
+        """Stores the session, if it is kept."""
         self.on_change: Callable[[], None] = _ignore
         """Called when the session's state changed."""
         self._asked_filters: list[_AskedFilter] | None = None
@@ -385,7 +388,7 @@ class MqttConnection(Outlet):
             return
         wanted = tuple(WantedChannels(each.names) for each in state.filters.all().values())
         places = tuple(Position(name, at, epoch) for name, (epoch, at) in state.places.items())
-        request = FollowFilters(wanted, frozenset(), 0, places, state.saved_at)
+        request = FollowFilters(wanted, frozenset(), 0, places, since=state.saved_at)
         session.receive(iter((request,)), 1)
 
     def _released(self, packet: UnnumberedPublish) -> None:
@@ -556,7 +559,8 @@ class MqttConnection(Outlet):
             self._write(self._subscribed(packet.packet_id, ()))
             return
         wanted = tuple(WantedChannels(each.options.names) for each in valid if each.options)
-        session.receive(iter((FollowFilters(wanted, kept, packet.packet_id),)), 1)
+        request = FollowFilters(wanted, kept, packet.packet_id, saving=self.saving)
+        session.receive(iter((request,)), 1)
 
     def _asked(self, wanted: WantedFilter, identifier: int) -> _AskedFilter:
         topic_filter = wanted.topic_filter

@@ -155,6 +155,7 @@ class Entrance:
             self._kept.begin(key, state, expiry)
             connection.expiry = expiry
             connection.on_change = partial(self._kept.changed, key)
+            connection.saving = partial(self._kept.save, key)
         elif present:
             self._kept.forget(key)
         connection.on_end = partial(
