@@ -11,6 +11,7 @@ from typing import Protocol
 
 from hubbub.domain.errors import HUB_AWAY, HubbubError, QuotaExceeded
 from hubbub.domain.rules import HubConfiguration
+from hubbub.engine.access.revocations import ANY_HUB
 from hubbub.engine.mqtt.devices import DeviceKey
 from hubbub.engine.rooms import Room
 from hubbub.ports.bus import UserErased
@@ -242,14 +243,15 @@ class KeptSessions(Room):
 
     def hub_changed(self, hub: str) -> None:
         """Sessions of a hub that was deleted end, also those that it has just disconnected."""
-        try:
-            self._configuration_of(hub)
-        except HUB_AWAY:
-            for key in [key for key in self._entries if key.hub == hub]:
-                self._entries[key].will = None
-                self.forget(key)
-            self._counts.pop(hub, None)
-            self._flush_soon()
+        for name in {key.hub for key in self._entries} if hub == ANY_HUB else {hub}:
+            try:
+                self._configuration_of(name)
+            except HUB_AWAY:
+                for key in [key for key in self._entries if key.hub == name]:
+                    self._entries[key].will = None
+                    self.forget(key)
+                self._counts.pop(name, None)
+                self._flush_soon()
 
     async def _user_erased(self, _: str, erased: UserErased) -> None:
         hub, user_id = erased.hub, erased.user_id
