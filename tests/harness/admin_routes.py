@@ -38,6 +38,8 @@ PATHS = {
     "key": "k",
     "subscriber": "s",
 }
+QUERIES = {"followEvents": "?channel=news", "search": "?q=x&channel=news"}
+"""The parameters without which a route refuses a request."""
 BODIES: dict[str, Any] = {
     "createHub": {"hub": "new"},
     "beginRestore": {"hub": "new", "archive": "nowhere.tar.gz"},
@@ -105,4 +107,4 @@ def address(route: AnyRoute, **changed: str) -> str:
             changed = {"channel": f"{prefix}news", **changed}
     for name in route.parameters:
         path = path.replace(f"{{{name}}}", (PATHS | changed)[name])
-    return path + ("?channel=news" if route.operation_id == "followEvents" else "")
+    return path + QUERIES.get(route.operation_id, "")
