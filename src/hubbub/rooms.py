@@ -22,7 +22,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-ROOMS = ("notifications", "documents", "mercure", "mqtt", "search")
+ROOMS = ("notifications", "documents", "mercure", "mqtt", "search", "metering")
 
 
 def places(layer: str, name: str) -> Iterator[tuple[str, str]]:

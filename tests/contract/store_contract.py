@@ -17,6 +17,7 @@ from contract.storage.communication import CommunicationContract
 from contract.storage.documents import DocumentsContract
 from contract.storage.erasure import ErasureContract
 from contract.storage.messages import MessagesContract
+from contract.storage.metering import MeteringContract
 from contract.storage.notifications import NotificationsContract
 from contract.storage.push import PushContract
 from contract.storage.records import (
@@ -57,6 +58,7 @@ class StoreContract(
     AdministrationContract,
     SessionsContract,
     RestoringContract,
+    MeteringContract,
     UsageContract,
 ):
     @pytest.fixture

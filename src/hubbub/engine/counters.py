@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from hubbub.domain.metering import slot_of
+
 BUCKETS = 24
 """Upper bounds of the histogram: powers of two of microseconds, up to 8 seconds."""
 
@@ -30,6 +32,16 @@ class Durations:
         self.count += count
         bucket = microseconds.bit_length()
         self.buckets[bucket if bucket < BUCKETS else -1] += count
+
+
+@dataclass(slots=True, eq=False)
+class Visits:
+    """Sessions that were opened in the same five minutes."""
+
+    opened: int = 0
+    ended: int = 0
+    microseconds: int = 0
+    """How long those that have ended lasted together."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,8 +71,22 @@ class HubCounters:
     slow_consumers: int = 0
     subscriptions: int = 0
     """The current number."""
+    visits: dict[int, Visits] = field(default_factory=dict)
+    """By the slot in which the sessions were opened; the room `metering` takes them out."""
     publishes: Durations = field(default_factory=Durations)
     """Publish requests, by the time until they were handed to the channel's owner."""
+
+    def session_opened(self, at: int) -> None:
+        """`at`: in microseconds since 1970."""
+        self._visits(at).opened += 1
+
+    def session_ended(self, opened_at: int, microseconds: int) -> None:
+        visits = self._visits(opened_at)
+        visits.ended += 1
+        visits.microseconds += microseconds
+
+    def _visits(self, at: int) -> Visits:
+        return self.visits.setdefault(slot_of(at / 1e6), Visits())
 
     @property
     def sessions(self) -> int:

@@ -483,3 +483,5 @@ class Node:
         self.heartbeats.disconnect_unauthenticated(error)
         await self.tasks.settle_so_far(seconds=2)
         await self.restore_keys.flush()
+        for room in self.rooms:
+            await room.drained()

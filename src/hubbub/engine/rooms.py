@@ -72,6 +72,9 @@ class Room:
     def sweep(self) -> None:
         """Called every second."""
 
+    async def drained(self) -> None:
+        """The last session of the node has ended, and the store is still open. At the node."""
+
     async def stop(self) -> None:
         """The process stops: finish work in progress within a bound, and start nothing new."""
 

@@ -23,7 +23,7 @@ latter."""
 
 
 class Chronicle:
-    """Writes the events of sessions to the journal; does nothing without one."""
+    """Writes the events of sessions to the journal, if there is one, and counts sessions."""
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
@@ -31,13 +31,16 @@ class Chronicle:
         self._on = journal.enabled
 
     def session_opened(self, session: SessionState, reason: str | None = None) -> None:
+        event = self._of(SESSION_OPENED, session, reason=reason)
+        session.hub.counters.session_opened(event.at)
         if self._on:
-            self._journal.record(self._of(SESSION_OPENED, session, reason=reason))
+            self._journal.record(event)
 
     def session_closed(self, session: SessionState, reason: str | None = None) -> None:
+        event = self._of(SESSION_CLOSED, session, reason=reason or session.reason or LOST)
+        event.duration = max(0, event.at - int(session.opened_at * 1e6))
+        session.hub.counters.session_ended(event.at - event.duration, event.duration)
         if self._on:
-            event = self._of(SESSION_CLOSED, session, reason=reason or session.reason or LOST)
-            event.duration = max(0, event.at - int(session.opened_at * 1e6))
             self._journal.record(event)
 
     def subscribed(self, session: SessionState, channel: str) -> None:

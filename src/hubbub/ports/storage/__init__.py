@@ -24,6 +24,7 @@ from hubbub.ports.storage.documents import DocumentStore
 from hubbub.ports.storage.erasure import ErasureStore
 from hubbub.ports.storage.exports import ExportStore
 from hubbub.ports.storage.messages import MessageStore
+from hubbub.ports.storage.metering import MeteringStore
 from hubbub.ports.storage.notifications import NotificationStore
 from hubbub.ports.storage.partitions import PartitionStore
 from hubbub.ports.storage.push import PushStore
@@ -54,6 +55,7 @@ class Store(
     AdministrationStore,
     SessionStore,
     RestoreStore,
+    MeteringStore,
     Protocol,
 ):
     """All roles of one database. Depend on the role that you need, not on this class."""

@@ -21,7 +21,7 @@ _HELD = (
 the channels."""
 _OF_HUB = (
     "producers", "cursors", "webhooks", "web_topics", "channels", "notification_channels",
-    "comm_messages", "comm_deliveries", "comm_members", "hub_usage",
+    "comm_messages", "comm_deliveries", "comm_members", "metering", "hub_usage",
 )  # fmt: skip
 """Tables that are deleted after those."""
 

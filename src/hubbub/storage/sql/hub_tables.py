@@ -19,6 +19,7 @@ NOT_RESTORED = {
     "session_holders": "says which processes run",
     "audit": "what administrators did stays known, the restore itself included",
     "revocations": "merged: those of the backup are added, none is taken away",
+    "metering": "what the hub did stays counted, whatever it holds again",
     "comm_tokens": "a peer's token that was revoked or replaced since must not come back",
     **dict.fromkeys(
         (

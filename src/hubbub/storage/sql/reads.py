@@ -16,6 +16,7 @@ from hubbub.storage.sql.connection import Sql, single_statement
 from hubbub.storage.sql.documents import DocumentReads
 from hubbub.storage.sql.erasure import ErasureReads
 from hubbub.storage.sql.exports import ExportReads
+from hubbub.storage.sql.metering import MeteringReads
 from hubbub.storage.sql.notifications import NotificationReads
 from hubbub.storage.sql.push import PushReads
 from hubbub.storage.sql.records import MESSAGE_COLUMNS, MESSAGE_SIZE, from_blob
@@ -61,6 +62,7 @@ class Reads(
     ExportReads,
     AdministrationReads,
     RestoreReads,
+    MeteringReads,
 ):
     def __init__(self, sql: Sql, page_bytes: int) -> None:
         self._sql = sql

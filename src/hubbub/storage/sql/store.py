@@ -503,6 +503,16 @@ class SqlStore:
     save_revocation = _write(Writes.save_revocation, _common)
     read_revocations = _read(Reads.read_revocations, _common)
 
+    # -- counters that survive ----------------------------------------------------------------
+
+    add_metered = _write(Writes.add_metered, _common)
+    read_metered = _read(Reads.read_metered)
+    read_metered_hours = _read(Reads.read_metered_hours)
+    read_metered_total = _read(Reads.read_metered_total)
+
+    async def delete_metered_before(self, time: int) -> int:
+        return await self._delete_in_slices(_NO_HUB, Writes.delete_metered_before, time)
+
     # -- sessions -----------------------------------------------------------------------------
 
     save_sessions = _write(Writes.save_sessions, _common)

@@ -22,6 +22,7 @@ from hubbub.storage.sql.connection import ManyRows, Sql, insert, put, replacing
 from hubbub.storage.sql.documents import DocumentWrites
 from hubbub.storage.sql.erasure import ErasureWrites
 from hubbub.storage.sql.exports import ExportWrites
+from hubbub.storage.sql.metering import MeteringWrites
 from hubbub.storage.sql.notifications import NotificationWrites
 from hubbub.storage.sql.push import PushWrites
 from hubbub.storage.sql.records import to_blob
@@ -85,6 +86,7 @@ class Writes(
     ExportWrites,
     AdministrationWrites,
     RestoreWrites,
+    MeteringWrites,
 ):
     def __init__(self, sql: Sql) -> None:
         self._sql = sql

@@ -7,7 +7,7 @@ import { route, setQuery } from "../core/router";
 import { type Plot, thinned, withGaps } from "../core/series";
 import { everywhere, hub, ofHub } from "../core/session";
 import { Chart, type Line } from "../ui/chart";
-import { Empty, Head, Section, Show, Tabs, Tag } from "../ui/parts";
+import { Head, Section, Show, Tabs, Tag } from "../ui/parts";
 import { List } from "../ui/table";
 import { loadSeries } from "./shapes";
 
@@ -160,19 +160,10 @@ function plotOf(rows: Row[], time: string, columns: string[], step: number, scal
 function Month() {
   const traffic = useMonth("traffic", false, HOUR);
   return (
-    <Show
-      of={traffic}
-      missing={
-        <Empty command={COMMAND}>
-          The data pipeline has not run yet. It makes tables of what the journal holds.
-        </Empty>
-      }
-    >
+    <Show of={traffic} missing={<WithoutPipeline />}>
       {(rows) =>
         rows.computedAt === null ? (
-          <Empty command={COMMAND}>
-            The data pipeline has not run yet. It makes tables of what the journal holds.
-          </Empty>
+          <WithoutPipeline />
         ) : (
           <>
             <p class="note">
@@ -182,6 +173,7 @@ function Month() {
             <Activity />
             <Traffic of={rows} />
             <Sessions />
+            <HoursOfDay />
             <Latency />
             <Forecast />
             <Audit />
@@ -190,6 +182,169 @@ function Month() {
         )
       }
     </Show>
+  );
+}
+
+// -- what the hub itself counted ---------------------------------------------------------------------
+
+interface Step {
+  at: number;
+  messagesIn: number;
+  messagesOut: number;
+  bytesIn: number;
+  bytesOut: number;
+  sessionsOpened: number;
+  sessionsEnded: number;
+  sessionUs: number;
+  activeSessions: number;
+  activeChannels: number;
+  activeHubs: number;
+}
+
+interface Kept {
+  steps: Step[];
+  hours: { hour: number; sessions: number; ended: number; sessionUs: number }[];
+}
+
+/** The counters of the last 31 days, which survive restarts and need no pipeline. */
+function useKept(step: number) {
+  const of = hub.value;
+  return useLoad(
+    (signal) => {
+      const where = of === "" && everywhere.value ? "/kept-counters" : ofHub("/kept-counters");
+      return get<Kept>(where, { since: Math.floor((Date.now() - MONTH_MS) / 1000), step }, signal);
+    },
+    [of, step],
+    60_000,
+  );
+}
+
+function stepsOf(steps: Step[], step: number, ...values: ((each: Step) => number | null)[]): Plot {
+  return withGaps(
+    { times: steps.map((each) => each.at), values: values.map((value) => steps.map(value)) },
+    step,
+  );
+}
+
+const meanOf = (microseconds: number, ended: number): number | null =>
+  ended === 0 ? null : microseconds / ended / 1e6;
+
+function WithoutPipeline() {
+  const hourly = useKept(HOUR);
+  const daily = useKept(DAY);
+  return (
+    <>
+      <p class="note">
+        What the hub counted itself. <code>{COMMAND}</code> adds latency, forecast, the exactly-once audit and
+        trends.
+      </p>
+      <Show of={hourly}>
+        {({ steps }) => (
+          <>
+            <Section title="Activity">
+              <div class="columns">
+                <Chart
+                  title="Active channels"
+                  lines={[{ label: "channels", colour: "out" }]}
+                  plot={stepsOf(steps, HOUR, (each) => each.activeChannels)}
+                />
+                <Chart
+                  title="Active sessions"
+                  lines={[{ label: "sessions", colour: "accent" }]}
+                  plot={stepsOf(steps, HOUR, (each) => each.activeSessions)}
+                />
+                {hub.value === "" && (
+                  <Chart
+                    title="Active hubs"
+                    lines={[{ label: "hubs", colour: "in" }]}
+                    plot={stepsOf(steps, HOUR, (each) => each.activeHubs)}
+                  />
+                )}
+              </div>
+            </Section>
+            <Section title="Traffic">
+              <div class="columns">
+                <Chart
+                  title="Messages by the hour"
+                  lines={FLOW}
+                  plot={stepsOf(
+                    steps,
+                    HOUR,
+                    (each) => each.messagesIn,
+                    (each) => each.messagesOut,
+                  )}
+                />
+                <Chart
+                  title="Bytes by the hour"
+                  lines={FLOW}
+                  plot={stepsOf(
+                    steps,
+                    HOUR,
+                    (each) => each.bytesIn,
+                    (each) => each.bytesOut,
+                  )}
+                  format={bytes}
+                  unit="bytes"
+                />
+              </div>
+            </Section>
+          </>
+        )}
+      </Show>
+      <Section title="Sessions by day">
+        <Show of={daily}>
+          {({ steps }) => (
+            <div class="columns">
+              <Chart
+                title="Sessions opened"
+                bars
+                lines={[{ label: "sessions", colour: "accent" }]}
+                plot={stepsOf(steps, DAY, (each) => each.sessionsOpened)}
+              />
+              <Chart
+                title="Mean duration"
+                bars
+                lines={[{ label: "mean", colour: "in" }]}
+                plot={stepsOf(steps, DAY, (each) => meanOf(each.sessionUs, each.sessionsEnded))}
+                format={duration}
+                unit="seconds"
+              />
+            </div>
+          )}
+        </Show>
+      </Section>
+      <HoursOfDay />
+    </>
+  );
+}
+
+function HoursOfDay() {
+  const kept = useKept(DAY);
+  return (
+    <Section title="Sessions by hour of the day" note="In UTC, all of the last 31 days together.">
+      <Show of={kept}>
+        {({ hours }) => (
+          <List
+            label="Sessions by hour of the day"
+            rows={hours}
+            id={(each) => String(each.hour)}
+            empty={<p class="note">No sessions yet.</p>}
+            columns={[
+              { head: "hour", cell: (each) => `${String(each.hour).padStart(2, "0")}:00` },
+              { head: "sessions", number: true, cell: (each) => count(each.sessions) },
+              {
+                head: "mean duration",
+                number: true,
+                cell: (each) => {
+                  const mean = meanOf(each.sessionUs, each.ended);
+                  return mean === null ? "" : duration(mean);
+                },
+              },
+            ]}
+          />
+        )}
+      </Show>
+    </Section>
   );
 }
 

@@ -1,0 +1,1 @@
+"""`hubbub metering`."""

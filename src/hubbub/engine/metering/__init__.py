@@ -1,0 +1,1 @@
+"""Counters that survive a restart, by five minutes and in total."""
