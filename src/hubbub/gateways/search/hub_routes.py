@@ -34,7 +34,7 @@ class SearchParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Meta(
             description="Words that must all occur; those in quotation marks must follow each "
             "other.",
-            extra_json_schema={"maxLength": MAX_QUERY},
+            extra_json_schema={"minLength": 1, "maxLength": MAX_QUERY},
         ),
     ]
     channel: (
