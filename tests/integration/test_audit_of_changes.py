@@ -83,7 +83,10 @@ class _Audited:
 
     def rows(self) -> dict[str, list[Any]]:
         with closing(sqlite3.connect(self._path, timeout=10)) as database:
-            tables = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            tables = database.execute(  # virtual ones show rows of others
+                "SELECT name FROM sqlite_master"
+                " WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
+            )
             names = [name for (name,) in tables if name not in _BEHIND_THE_SCENES]
             return {
                 name: sorted(map(repr, database.execute(f"SELECT * FROM {name}"))) for name in names
@@ -148,6 +151,8 @@ def _settings() -> list[tuple[str, Any, dict[str, str]]]:
         ("deleteCallback", None, {}),
         ("putMessageInfo", None, {}),
         ("deleteMessageInfo", None, {}),
+        ("putMercureKey", None, {}),
+        ("deleteMercureKey", None, {}),
         ("putChannelSettings", {"rules": "default"}, {}),
         ("putChannelMetadata", {"metadata": {"a": 1}}, {}),
         ("deleteChannelSettings", None, {}),
