@@ -257,7 +257,7 @@ async def test_a_plugin_validates_and_saves(start_server: StartHub, tmp_path: Pa
     status, answer = await publish(hub, "log:prices", {"price": -1})
     assert (status, answer["error"]["message"]) == (422, "acme: price is negative")
     status, answer = await publish(hub, "log:prices", {})
-    assert answer["error"]["message"] == "KeyError: 'price'"
+    assert answer["error"]["message"] == "KeyError: 'price' (prices.py, line 6)"
     assert answer["error"]["status"] == 1
     assert (await publish(hub, "log:prices", {"price": 1}))[0] == 200
     assert (await publish(hub, "log:other", {"price": -1}))[0] == 200

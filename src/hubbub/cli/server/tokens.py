@@ -97,7 +97,11 @@ def token(
             except HubbubError as error:
                 fail(error.message, WRONG)
         elif level == Level.CLIENT.value:
-            fail("a token for all hubs (`*`) cannot be of the level client", WRONG)
+            fail(
+                "a token for all hubs (`*`) cannot be of the level client; use --level admin, "
+                "viewer or service, or name one hub",
+                WRONG,
+            )
         if user is None and level == Level.CLIENT.value and not (grants or rpcs):
             fail("a client's token needs --user, --grant or --rpc", WRONG)
         settings = load_settings(config)

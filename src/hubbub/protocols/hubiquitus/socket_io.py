@@ -64,6 +64,9 @@ class PacketReader(FrameReader):
 
     __slots__ = ()
 
+    def read_alone(self, data: bytes, opcode: int) -> bytes | None:
+        """None: `feed` reads what is in the packet."""
+
     def feed(self, data: bytes) -> list[Event]:
         try:
             return _unpacked(super().feed(data))
