@@ -127,7 +127,9 @@ async def test_parameters_that_a_path_of_the_hub_does_not_know_are_refused_by_na
     admin: Caller, route: AnyRoute
 ) -> None:
     body = BODIES.get(route.operation_id)
-    reply = await admin(route.method, address(route) + "?unheardOf=1", body)
+    place = address(route)
+    unknown = ("&" if "?" in place else "?") + "unheardOf=1"
+    reply = await admin(route.method, place + unknown, body)
     assert (reply.status, reply.code) == (400, "malformed"), reply.text
     assert "'unheardOf'" in reply.message
 

@@ -45,6 +45,7 @@ COMMANDS = {
     "followed": ((), "token"),
     "unfollow": (("a",), "token"),
     "presence": (("a",), ""),
+    "search": (("hello",), ""),
     "put": (("a", "hello"), ""),
     "get": (("a",), "subscribe"),
     "topics": ((), ""),

@@ -22,9 +22,9 @@ from hubbub.domain.names import MERCURE_LOG, check_name
 from hubbub.domain.permissions import Grant
 from hubbub.domain.requests import PublishItem
 from hubbub.engine.hub import Hub
+from hubbub.engine.mercure.credentials import MercureCredentials
 from hubbub.engine.mercure.settings import MercureSettings
 from hubbub.engine.mercure.streams import ListStreams, OpenStreams, Stream, StreamInfo
-from hubbub.engine.mercure.tokens import MercureTokens
 from hubbub.engine.node import Node
 from hubbub.engine.publishing import check_place
 from hubbub.engine.rooms import Room
@@ -46,7 +46,7 @@ class Mercure(Room):
         self._node = node
         self.enabled = settings.enabled
         self._streams = OpenStreams(settings.max_selector_sets)
-        self.tokens = MercureTokens(node)
+        self.credentials = MercureCredentials(node)
         self.node_requests = {ListStreams: self._list}
 
     # -- publishing -----------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from hubbub.domain.errors import NotAuthenticated, NotFound, OriginRefused
 from hubbub.domain.mercure.callers import NOBODY, MercureCaller
 from hubbub.domain.permissions import Identity
 from hubbub.engine.hub import Hub
+from hubbub.engine.mercure.credentials import Action
 from hubbub.engine.mercure.service import Mercure
-from hubbub.engine.mercure.tokens import Action
 from hubbub.engine.node import Node
 from hubbub.gateways.calls import HubRequest
 from hubbub.gateways.credentials import bearer_of, check_token_in_address
@@ -45,7 +45,7 @@ def identify(node: Node, call: HubRequest[Any], action: Action) -> MercureCaller
             _check_page(call, action)
     if not token:
         return NOBODY
-    caller = node.feature(Mercure).tokens.verify(token, call.hub, request.address, action)
+    caller = node.feature(Mercure).credentials.verify(token, call.hub, request.address, action)
     node.throttle.admit(call.hub.name, caller.identity, request.address)
     return caller
 

@@ -27,7 +27,7 @@ _REMEMBERED = 20_000
 Action = Literal["publish", "subscribe"]
 
 
-class MercureTokens:
+class MercureCredentials:
     """Serves all hubs of a node."""
 
     def __init__(self, node: Node) -> None:
