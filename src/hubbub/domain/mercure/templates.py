@@ -7,7 +7,7 @@ several variables would backtrack."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -73,8 +73,15 @@ class Template(msgspec.Struct, frozen=True):
 
     parts: tuple[_Literal | _Variables, ...]
 
+    @property
+    def cost(self) -> int:
+        """About what a match takes, in comparisons of filters: a quarter of a microsecond each."""
+        texts = sum(len(each.text) for each in self.parts if isinstance(each, _Literal))
+        variables = sum(each.count for each in self.parts if isinstance(each, _Variables))
+        return 4 + 5 * variables + texts // 2
+
     def matches(self, topic: str) -> bool:
-        read, positions = _Topic(topic), 1
+        read, positions = _read(topic), 1
         for part in self.parts:
             positions = part.extend(read, positions)
             if not positions:
@@ -138,6 +145,8 @@ class _Topic:
         if self._text.count(literal[0]) > _FREQUENT:
             for each in literal:
                 positions = (positions & self.places_of(each)) << 1
+                if not positions:
+                    break
             return positions
         found = 0
         start = self._text.find(literal)
@@ -145,6 +154,12 @@ class _Topic:
             found |= 1 << start
             start = self._text.find(literal, start + 1)
         return (positions & found) << len(literal)
+
+
+@lru_cache(maxsize=32)
+def _read(topic: str) -> _Topic:
+    """One update is compared with many templates, which share what they find in its topics."""
+    return _Topic(topic)
 
 
 @lru_cache(maxsize=512)
@@ -158,11 +173,18 @@ def _through(positions: int, allowed: int) -> int:
     return (((positions & allowed) + allowed) ^ allowed) | positions
 
 
-def any_matches(templates: Sequence[str], topic: str) -> bool:
-    return any(_verdict(each, topic) for each in templates)
+def any_matches(templates: Mapping[str, Template], topic: str) -> bool:
+    """`templates` are compiled, by their texts, under which verdicts are remembered."""
+    for text, template in templates.items():
+        verdict = _verdicts.get((text, topic))
+        if verdict is None:
+            if len(_verdicts) >= _REMEMBERED:
+                _verdicts.clear()
+            verdict = _verdicts[text, topic] = template.matches(topic)
+        if verdict:
+            return True
+    return False
 
 
-@lru_cache(maxsize=65536)
-def _verdict(template: str, topic: str) -> bool:
-    compiled = compile_template(template)
-    return compiled is not None and compiled.matches(topic)
+_REMEMBERED: Final = 65_536
+_verdicts: dict[tuple[str, str], bool] = {}
